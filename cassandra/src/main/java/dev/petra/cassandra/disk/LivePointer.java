@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.cassandra.disk;
 
-import static java.nio.charset.StandardCharsets.US_ASCII;
-
 import dev.petra.engine.CorruptStoreException;
-import java.io.IOException;
-import java.nio.file.Files;
-import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.util.OptionalLong;
 import org.apache.cassandra.io.FSReadError;
@@ -14,11 +9,16 @@ import org.apache.cassandra.io.FSWriteError;
 
 /**
  * The file {@code LIVE} beside a table's generations: one number, the lowest generation that is
- * alive. What is below it is garbage. Not thread-safe.
+ * alive, as {@link ChecksummedText}. What is below it is garbage. Not thread-safe.
  */
 final class LivePointer {
     /** The file's name. */
     static final String NAME = "LIVE";
+
+    private static final String MEND =
+            "Write the number of the directory beside it that holds the table's data, alone on one"
+                    + " line, and restart the node; docs/operations.md, \"If LIVE is lost\", says"
+                    + " how to find out which one that is. What has a lower number is deleted.";
 
     private final Path directory;
     private final Disk disk;
@@ -31,19 +31,14 @@ final class LivePointer {
     /**
      * The number, or nothing if no generation was ever alive.
      *
-     * @throws CorruptStoreException if the file holds anything but a number of at least 1
+     * @throws CorruptStoreException if the file holds anything but a number of at least 1, or
+     *     another number than was written
      * @throws FSReadError if it cannot be read
      */
     OptionalLong read() {
         Path file = directory.resolve(NAME);
-        String text;
-        try {
-            text = Files.readString(file, US_ASCII);
-        } catch (NoSuchFileException e) {
-            return OptionalLong.empty();
-        } catch (IOException e) {
-            throw new FSReadError(e, file.toString());
-        }
+        String text = ChecksummedText.read(file, MEND);
+        if (text == null) return OptionalLong.empty();
         String number = text.endsWith("\n") ? text.substring(0, text.length() - 1) : text;
         if (!number.matches("[1-9][0-9]{0,17}"))
             throw new CorruptStoreException(
@@ -51,8 +46,8 @@ final class LivePointer {
                             + " must hold one number, the generation of the table that is alive,"
                             + " but holds '"
                             + number.strip()
-                            + "'. Write the number of the directory beside it that holds the"
-                            + " table's data.");
+                            + "'. "
+                            + MEND);
         return OptionalLong.of(Long.parseLong(number));
     }
 
@@ -63,11 +58,6 @@ final class LivePointer {
      * @throws FSWriteError if that failed; the file then holds the old number or the new one
      */
     void write(long generation) {
-        Path file = directory.resolve(NAME);
-        try {
-            Disk.replace(disk, file, (generation + "\n").getBytes(US_ASCII));
-        } catch (IOException e) {
-            throw new FSWriteError(e, file.toString());
-        }
+        ChecksummedText.write(disk, directory.resolve(NAME), generation + "\n");
     }
 }

@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.cassandra.disk;
 
-import static java.nio.charset.StandardCharsets.UTF_8;
-
 import dev.petra.engine.CorruptStoreException;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.file.Files;
-import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.util.List;
 import org.apache.cassandra.io.FSReadError;
@@ -18,7 +15,7 @@ import org.jspecify.annotations.Nullable;
 /**
  * The file {@code MOVING} in a table's {@code rocksdb} folder: the table's data is partly in the
  * store and partly in SSTables, and is on its way to where the schema says that it belongs. Two
- * lines:
+ * lines, as {@link ChecksummedText}:
  *
  * <pre>
  *   configuration=rocks     the memtable configuration whose engine the store is of
@@ -35,22 +32,25 @@ public record MigrationMark(String configuration, @Nullable ByteBuffer after) {
     private static final String CONFIGURATION = "configuration=";
     private static final String AFTER = "after=";
 
+    private static final String MEND =
+            "Write these two lines: '"
+                    + CONFIGURATION
+                    + "<memtable configuration>' and '"
+                    + AFTER
+                    + "'. The table is then migrated from its start. Do not delete the file: the"
+                    + " table's data is partly in the store and partly in SSTables.";
+
     /**
      * What is in a folder, or null if there is no such file.
      *
-     * @throws CorruptStoreException if it is ill-formed
+     * @throws CorruptStoreException if it is ill-formed, or not as it was written
      * @throws FSReadError if it cannot be read
      */
     static @Nullable MigrationMark read(Path directory) {
         Path file = directory.resolve(NAME);
-        List<String> lines;
-        try {
-            lines = Files.readAllLines(file, UTF_8);
-        } catch (NoSuchFileException e) {
-            return null;
-        } catch (IOException e) {
-            throw new FSReadError(e, file.toString());
-        }
+        String text = ChecksummedText.read(file, MEND);
+        if (text == null) return null;
+        List<String> lines = text.lines().toList();
         if (lines.size() != 2
                 || !lines.get(0).startsWith(CONFIGURATION)
                 || !lines.get(1).matches(AFTER + "([0-9a-f]{2})*"))
@@ -62,8 +62,8 @@ public record MigrationMark(String configuration, @Nullable ByteBuffer after) {
                             + AFTER
                             + "' but holds "
                             + lines
-                            + ". Write these two lines: the table is then migrated from its"
-                            + " start.");
+                            + ". "
+                            + MEND);
         String after = lines.get(1).substring(AFTER.length());
         return new MigrationMark(
                 lines.get(0).substring(CONFIGURATION.length()),
@@ -77,20 +77,16 @@ public record MigrationMark(String configuration, @Nullable ByteBuffer after) {
      * @throws FSWriteError if that failed
      */
     void write(Path directory, Disk disk) {
-        Path file = directory.resolve(NAME);
         ByteBuffer key = after;
-        String text =
+        ChecksummedText.write(
+                disk,
+                directory.resolve(NAME),
                 CONFIGURATION
                         + configuration
                         + "\n"
                         + AFTER
                         + (key == null ? "" : ByteBufferUtil.bytesToHex(key))
-                        + "\n";
-        try {
-            Disk.replace(disk, file, text.getBytes(UTF_8));
-        } catch (IOException e) {
-            throw new FSWriteError(e, file.toString());
-        }
+                        + "\n");
     }
 
     /**

@@ -36,7 +36,7 @@ class LivePointerTest {
         pointer().write(1);
         pointer().write(12);
         assertThat(pointer().read()).hasValue(12);
-        assertThat(directory().resolve(LivePointer.NAME)).hasContent("12\n");
+        assertThat(directory().resolve(LivePointer.NAME)).hasContent("12\ncrc32c=582abdcf\n");
     }
 
     @Test
@@ -44,6 +44,35 @@ class LivePointerTest {
         Files.createDirectory(directory());
         Files.writeString(directory().resolve(LivePointer.NAME), "7");
         assertThat(pointer().read()).hasValue(7);
+    }
+
+    /** So that a table of an earlier version opens, and an operator can write the file. */
+    @Test
+    void isReadWithoutAChecksum() throws IOException {
+        Files.createDirectory(directory());
+        Files.writeString(directory().resolve(LivePointer.NAME), "7\n");
+        assertThat(pointer().read()).hasValue(7);
+    }
+
+    /** "1" that became "3" had the live generation deleted as garbage. */
+    @Test
+    void aFlippedBitIsNoOtherNumber() throws IOException {
+        pointer().write(1);
+        FlippedBits.ofEach(
+                directory().resolve(LivePointer.NAME),
+                file ->
+                        assertThatThrownBy(() -> pointer().read())
+                                .isInstanceOf(CorruptStoreException.class)
+                                .hasMessageContaining(file.toString())
+                                .hasMessageContaining("Write the number"));
+        assertThat(pointer().read()).hasValue(1);
+    }
+
+    @Test
+    void aLinkToNothingIsNotTheSameAsNoFile() throws IOException {
+        Files.createDirectory(directory());
+        Files.createSymbolicLink(directory().resolve(LivePointer.NAME), temp.resolve("no"));
+        assertThatThrownBy(() -> pointer().read()).isInstanceOf(CorruptStoreException.class);
     }
 
     @ParameterizedTest

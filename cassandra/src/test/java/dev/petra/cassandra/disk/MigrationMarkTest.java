@@ -38,10 +38,32 @@ class MigrationMarkTest {
         HALF_WAY.write(directory(), Disk.REAL);
         assertThat(MigrationMark.read(directory())).isEqualTo(HALF_WAY);
         assertThat(directory().resolve(MigrationMark.NAME))
-                .hasContent("configuration=rocks\nafter=00c0ffee\n");
+                .hasContent("configuration=rocks\nafter=00c0ffee\ncrc32c=d354eafe\n");
         MigrationMark.remove(directory(), Disk.REAL);
         MigrationMark.remove(directory(), Disk.REAL);
         assertThat(MigrationMark.read(directory())).isNull();
+    }
+
+    /** So that a migration that an earlier version began goes on. */
+    @Test
+    void isReadWithoutAChecksum() throws IOException {
+        Files.createDirectories(directory());
+        Files.writeString(
+                directory().resolve(MigrationMark.NAME), "configuration=rocks\nafter=00c0ffee\n");
+        assertThat(MigrationMark.read(directory())).isEqualTo(HALF_WAY);
+    }
+
+    /** Another key had the partitions up to it left behind in the store, which is deleted. */
+    @Test
+    void aFlippedBitIsNoOtherMark() throws IOException {
+        HALF_WAY.write(directory(), Disk.REAL);
+        FlippedBits.ofEach(
+                directory().resolve(MigrationMark.NAME),
+                file ->
+                        assertThatThrownBy(() -> MigrationMark.read(directory()))
+                                .isInstanceOf(CorruptStoreException.class)
+                                .hasMessageContaining(file.toString())
+                                .hasMessageContaining("Write these two lines"));
     }
 
     @ParameterizedTest

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.launcher.install;
 
+import static java.nio.charset.StandardCharsets.UTF_8;
+
 import java.io.IOException;
 import java.nio.file.DirectoryIteratorException;
 import java.nio.file.DirectoryStream;
@@ -9,12 +11,14 @@ import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.nio.file.attribute.BasicFileAttributes;
 import java.util.ArrayList;
+import java.util.HexFormat;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.OptionalLong;
 import java.util.Set;
 import java.util.TreeSet;
+import java.util.zip.CRC32C;
 
 /**
  * Looks for tables of the engine in a node's data directories: without Petra nothing reads them.
@@ -174,12 +178,21 @@ final class StoreSearch {
         return false;
     }
 
+    /** Nothing if it is damaged; one that an earlier version wrote has no checksum. */
     private static OptionalLong live(Path file) throws IOException {
         if (!isThere(file)) return OptionalLong.empty();
-        String number = TextFile.read(file).text().strip();
-        return number.matches("[1-9][0-9]{0,17}")
-                ? OptionalLong.of(Long.parseLong(number))
-                : OptionalLong.empty();
+        String[] lines = TextFile.read(file).text().strip().split("\n", -1);
+        if (!lines[0].matches("[1-9][0-9]{0,17}")
+                || lines.length > 2
+                || (lines.length == 2 && !lines[1].equals("crc32c=" + checksum(lines[0] + "\n"))))
+            return OptionalLong.empty();
+        return OptionalLong.of(Long.parseLong(lines[0]));
+    }
+
+    private static String checksum(String text) {
+        CRC32C checksum = new CRC32C();
+        checksum.update(text.getBytes(UTF_8));
+        return HexFormat.of().toHexDigits((int) checksum.getValue());
     }
 
     private static List<Path> directories(Path parent) throws IOException {

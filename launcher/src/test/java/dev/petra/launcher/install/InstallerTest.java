@@ -666,8 +666,11 @@ final class InstallerTest {
         assertThat(cassandra.installer().uninstall(true).changes()).hasSize(3);
         Files.delete(table.resolve("rocksdb/LIVE"));
         refuses(cassandra, cassandra::uninstall, "ks.emp");
+        // Damaged: the checksum is that of 3.
+        Files.writeString(table.resolve("rocksdb/LIVE"), "4\ncrc32c=ee2ae5f0\n");
+        refuses(cassandra, cassandra::uninstall, "ks.emp");
         // A generation below LIVE is garbage.
-        Files.writeString(table.resolve("rocksdb/LIVE"), "4\n");
+        Files.writeString(table.resolve("rocksdb/LIVE"), "4\ncrc32c=94472cb5\n");
         Files.createDirectories(table.resolve("snapshots/dropped-1/rocksdb/3"));
         assertThat(cassandra.uninstall().notes())
                 .singleElement()
