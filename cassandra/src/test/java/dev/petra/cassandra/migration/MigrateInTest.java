@@ -23,9 +23,11 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CountDownLatch;
 import java.util.function.Supplier;
+import org.apache.cassandra.config.Config;
 import org.apache.cassandra.config.DatabaseDescriptor;
 import org.apache.cassandra.db.Clustering;
 import org.apache.cassandra.db.ColumnFamilyStore;
+import org.apache.cassandra.db.DisallowedDirectories;
 import org.apache.cassandra.db.SerializationHeader;
 import org.apache.cassandra.db.compaction.CompactionInfo;
 import org.apache.cassandra.db.compaction.CompactionManager;
@@ -305,6 +307,28 @@ class MigrateInTest {
         assertThat(migration.takeStep()).isEqualTo(Migration.LATER);
         assertThat(attempts).isEmpty();
         assertThat(migration.state()).contains("has counts from before Cassandra 2.1");
+    }
+
+    /** Their SSTables come back with it, and a purge meanwhile would bring deleted rows back. */
+    @Test
+    void aMigrationDoesNotEndWhileADiskOfTheTableHasFailed() throws Exception {
+        TableMetadata table =
+                TestTables.table("CREATE TABLE on_a_failed_disk (p int PRIMARY KEY, v int)");
+        MigrateIn migration = migration(TableMetadataRef.forOfflineTools(table), sstable(1, 1));
+        Config config = DatabaseDescriptor.getRawConfig();
+        String[] usual = config.data_file_directories;
+        config.data_file_directories = new String[] {temp.toString()};
+        try {
+            Path directory = temp.resolve(table.keyspace).resolve(table.getTableDirectoryName());
+            DisallowedDirectories.maybeMarkUnreadable(
+                    new File(directory.resolve("nb-1-big-Data.db")));
+            while (Duration.ZERO.equals(migration.step())) assertThat(attempts).hasSize(1);
+            assertThat(migration.state()).startsWith("waiting: the disk of a data directory");
+            // Its last reference went with the migration.
+            sstable = null;
+        } finally {
+            config.data_file_directories = usual;
+        }
     }
 
     @Test

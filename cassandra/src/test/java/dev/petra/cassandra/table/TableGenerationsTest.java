@@ -325,6 +325,35 @@ class TableGenerationsTest {
         assertThat(Files.isSymbolicLink(next)).isTrue();
     }
 
+    /** Somebody makes the directory of a generation when LIVE has just named it. */
+    private static final class Interfering implements Disk {
+        @Override
+        public void createDirectory(Path directory) throws IOException {
+            REAL.createDirectory(directory);
+        }
+
+        @Override
+        public void write(Path file, byte[] content) throws IOException {
+            REAL.write(file, content);
+        }
+
+        @Override
+        public void rename(Path from, Path to) throws IOException {
+            REAL.rename(from, to);
+            Files.createDirectory(to.resolveSibling("1"));
+        }
+
+        @Override
+        public void syncDirectory(Path directory) throws IOException {
+            REAL.syncDirectory(directory);
+        }
+
+        @Override
+        public void delete(Path tree) {
+            REAL.delete(tree);
+        }
+    }
+
     /** Between the look and the creation. */
     @Test
     void aFailedCreationDeletesOnlyWhatItHasCreated() throws IOException {
@@ -332,11 +361,14 @@ class TableGenerationsTest {
         engine.failOpen = true;
         assertThatThrownBy(() -> write(stores.current(), "a")).hasMessageContaining("cannot open");
         assertThat(engine.deleted).containsExactly(stores().resolve("1"));
-        engine.deleted.clear();
-        Files.createDirectory(stores().resolve("1"));
-        assertThatThrownBy(() -> write(stores.current(), "a")).hasMessageContaining("appeared");
+
+        table = Files.createDirectory(temp.resolve("t-2"));
+        engine = new FileEngine();
+        engine.failOpen = true;
+        TableGenerations others = open(new Interfering());
+        assertThatThrownBy(() -> write(others.current(), "a")).hasMessageContaining("appeared");
         assertThat(engine.deleted).isEmpty();
-        assertThat(new StoreLocation(table, Disk.REAL).createGeneration(1)).isFalse();
+        assertThat(stores().resolve("1")).exists();
     }
 
     /** The deletion of a folder goes on at the next start, which finds no half of a table. */
