@@ -17,6 +17,9 @@ import picocli.CommandLine.Option;
             "Writes Petra's join points into the classes of a Cassandra jar, for nodes without the"
                     + " agent.",
             "",
+            "Cassandra's libraries are looked up beside the jar, in lib there, and in"
+                    + " CASSANDRA_HOME.",
+            "",
             "Such a node needs the plugin jar in lib, of the same version, and no -javaagent. The"
                     + " output says what was woven."
         })
@@ -50,18 +53,21 @@ final class WeaveCommand implements Callable<Integer> {
         List<String> command = new ArrayList<>();
         command.add(NodeProcess.java());
         command.addAll(List.of("-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"));
-        command.addAll(List.of("-cp", classPath(distribution)));
+        command.addAll(List.of("-cp", classPath(distribution, in)));
         command.addAll(List.of(MAIN, "--in", in.toString(), "--out", out.toString()));
         if (allowChanged) command.add("--allow-changed");
         return Processes.runInherited("weave", command);
     }
 
-    /** The plugin, and the libraries that Cassandra comes with: a release has none of its own. */
-    private String classPath(Distribution distribution) {
+    /**
+     * The plugin, and the libraries that Cassandra comes with: a release has none of its own. They
+     * are beside the jar, or in {@code lib} there where Cassandra is a package.
+     */
+    static String classPath(Distribution distribution, Path in) {
         distribution.checkPlugin();
         List<Path> own = new ArrayList<>(List.of(distribution.plugin()));
         Path folder = in.toAbsolutePath().getParent();
-        if (folder != null) own.add(folder.resolve("*"));
+        if (folder != null) own.addAll(List.of(folder.resolve("*"), folder.resolve("lib/*")));
         return distribution.classPath(own);
     }
 }

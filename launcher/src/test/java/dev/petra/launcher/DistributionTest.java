@@ -59,6 +59,17 @@ final class DistributionTest {
     }
 
     @Test
+    /** A package has the jar in a folder and the libraries in lib below it. */
+    @Test
+    void weavingFindsTheLibrariesOfATarballOrOfAPackage() {
+        Path jar = cassandra.resolve("apache-cassandra-5.0.9.jar");
+        assertThat(WeaveCommand.classPath(distribution, jar).split(":", -1))
+                .startsWith(home + "/lib/petra.jar", cassandra + "/*", cassandra + "/lib/*");
+        System.setProperty(Distribution.CASSANDRA_PROPERTY, cassandra.toString());
+        assertThat(WeaveCommand.classPath(distribution, Path.of("/elsewhere/original.jar")))
+                .endsWith(":" + cassandra + "/lib/*:" + cassandra + "/*");
+    }
+
     void itsOwnCassandraComesFirst() throws IOException {
         System.setProperty(Distribution.CASSANDRA_PROPERTY, cassandra.toString());
         Files.createDirectories(home.resolve("lib/cassandra"));

@@ -190,8 +190,10 @@ final class Weaver {
                         type
                                 + " cannot be woven: "
                                 + cause
-                                + ". If that is a class of a library, put Cassandra's lib/* on the"
-                                + " class path of this command too");
+                                + ". If that is a class of a library: petra weave looks for"
+                                + " Cassandra's libraries beside the jar, in lib there, and in the"
+                                + " folder that CASSANDRA_HOME names. For WeaveCommand, put lib/*"
+                                + " on its class path");
         refused.initCause(cause);
         return refused;
     }

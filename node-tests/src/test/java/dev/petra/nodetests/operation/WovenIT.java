@@ -19,6 +19,7 @@ import java.nio.file.FileSystem;
 import java.nio.file.FileSystems;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.List;
 import java.util.function.UnaryOperator;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -80,6 +81,52 @@ class WovenIT {
                                     + " can be");
             TableLife.check(node);
         }
+    }
+
+    /** A release has no libraries of Cassandra's; a package has them in lib below the jar. */
+    @Test
+    void aReleaseWeavesTheJarOfAPackage() throws Exception {
+        Path release = directory.resolve("release");
+        Path command = Files.createDirectories(release.resolve("bin")).resolve("petra");
+        Files.copy(Commands.PETRA, command);
+        Files.createDirectory(release.resolve("lib"));
+        for (String name : List.of("client", "petra.jar"))
+            Files.createSymbolicLink(
+                    release.resolve("lib").resolve(name), WovenHome.STOCK.resolve("lib/" + name));
+        Path share = directory.resolve("usr/share/cassandra");
+        Path lib = Files.createDirectories(share.resolve("lib"));
+        Path stock = cassandra(WovenHome.STOCK);
+        try (DirectoryStream<Path> jars = Files.newDirectoryStream(stock.resolveSibling("."))) {
+            for (Path jar : jars)
+                if (!jar.getFileName().equals(stock.getFileName()))
+                    Files.createSymbolicLink(lib.resolve(jar.getFileName()), jar.toRealPath());
+        }
+        Path installed = share.resolve("apache-cassandra-5.0.9.jar");
+        Files.copy(stock, installed);
+        Path woven = directory.resolve("woven.jar");
+        NodeTool.Result weave = weave(command, installed, woven, "");
+        assertThat(weave.exitCode()).as(weave.output()).isZero();
+
+        Path kept = Files.createDirectories(directory.resolve("kept")).resolve("original.jar");
+        Files.move(installed, kept);
+        Path again = directory.resolve("again.jar");
+        weave = weave(command, kept, again, "");
+        assertThat(weave.exitCode()).as(weave.output()).isEqualTo(1);
+        assertThat(weave.output()).contains("the folder that CASSANDRA_HOME names");
+        // As the page has it: the woven jar is in the original's place.
+        Files.move(woven, installed);
+        weave = weave(command, kept, again, share.toString());
+        assertThat(weave.exitCode()).as(weave.output()).isZero();
+        assertThat(again).hasSameBinaryContentAs(installed);
+    }
+
+    private static NodeTool.Result weave(Path petra, Path in, Path out, String cassandra)
+            throws IOException, InterruptedException {
+        ProcessBuilder command =
+                new ProcessBuilder(
+                        petra.toString(), "weave", "--in", in.toString(), "--out", out.toString());
+        command.environment().put("CASSANDRA_HOME", cassandra);
+        return Commands.run(command);
     }
 
     /** A plugin that was updated alone, with a jar that was woven before. */
