@@ -361,6 +361,62 @@ final class InstallerTest {
                         + " 5.0.6, 5.0.7, 5.0.9");
     }
 
+    /** As docs/install.md says: without the agent's line, with the original jar back. */
+    @ParameterizedTest
+    @EnumSource
+    void uninstallRemovesTheWovenFormOnceTheOriginalIsBack(Kind kind) throws IOException {
+        FakeCassandra cassandra = make(kind);
+        SortedMap<String, String> before = cassandra.everything();
+        Path original =
+                (kind == Kind.TARBALL ? cassandra.home().resolve("lib") : cassandra.home())
+                        .resolve("apache-cassandra-5.0.9.jar");
+        byte[] bytes = Files.readAllBytes(original);
+        Files.copy(plugin, cassandra.jar());
+        cassandra.write(
+                "cassandra.yaml",
+                cassandra
+                        .read("cassandra.yaml")
+                        .replace("    # the oldest\n", "    # the oldest\n" + BLOCK));
+        FakeCassandra.zip(
+                original,
+                Map.of(
+                        "org/apache/cassandra/service/CassandraDaemon.class",
+                        "",
+                        "META-INF/petra/woven",
+                        "x"));
+        refuses(cassandra, cassandra::uninstall, "was woven, and does not start without Petra");
+
+        Files.write(original, bytes);
+        Path store = Files.createDirectories(cassandra.data().resolve("ks/t-1/rocksdb/1"));
+        Files.writeString(store.resolveSibling("LIVE"), "1\n");
+        refuses(cassandra, cassandra::uninstall, "there are tables in Petra");
+        FileTree.delete(cassandra.data().resolve("ks"));
+        cassandra.uninstall().apply();
+
+        assertThat(cassandra.everything()).isEqualTo(before);
+    }
+
+    /** Its layouts are those of 5.0. */
+    @ParameterizedTest
+    @EnumSource
+    void theNextMajorReleaseIsRefusedInEachLayout(Kind kind) throws IOException {
+        FakeCassandra cassandra = make(kind);
+        Path lib = kind == Kind.TARBALL ? cassandra.home().resolve("lib") : cassandra.home();
+        Files.delete(lib.resolve("apache-cassandra-5.0.9.jar"));
+        Path jar = lib.resolve("apache-cassandra-6.0-alpha2.jar");
+        cassandra.cassandra(jar, "6.0-alpha2");
+        if (kind != Kind.TARBALL) {
+            Files.delete(lib.resolve("apache-cassandra.jar"));
+            Files.createSymbolicLink(lib.resolve("apache-cassandra.jar"), jar.getFileName());
+        }
+        refuses(
+                cassandra,
+                () -> cassandra.install(plugin),
+                jar
+                        + " is Cassandra 6.0-alpha2, and this version of Petra knows 5.0.6, 5.0.7,"
+                        + " 5.0.9 (docs/compatibility.md)");
+    }
+
     @Test
     void aWovenJarIsRefused() throws IOException {
         FakeCassandra cassandra = make(Kind.TARBALL);
