@@ -33,8 +33,9 @@ final class InstallCommand implements Callable<Integer> {
             names = "--memory",
             paramLabel = "SIZE",
             description =
-                    "Native memory of all tables in the engine together, such as 4GiB. Default: a"
-                        + " quarter of what the machine or container has besides the Java heap.")
+                    "Native memory of all tables in the engine together, such as 4GiB. Default:"
+                            + " half of what the Java heap and 512 MiB leave of the machine's or"
+                            + " container's memory.")
     private @Nullable String memory;
 
     @Option(
