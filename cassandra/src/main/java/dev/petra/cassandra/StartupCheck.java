@@ -102,8 +102,8 @@ public final class StartupCheck {
      */
     static void checkRelease(String release, String closest, List<String> changed, boolean insisted)
             throws StartupException {
-        Set<String> known = Weaving.knownReleases();
         if (changed.isEmpty()) {
+            Set<String> known = Weaving.knownReleases();
             if (!known.contains(release))
                 logger.warn(
                         "Cassandra {} was not tested with this version of Petra, which knows {};"
@@ -114,16 +114,7 @@ public final class StartupCheck {
                         closest);
             return;
         }
-        String what =
-                "Cassandra "
-                        + release
-                        + " is none of the releases that Petra knows, "
-                        + known
-                        + " (docs/compatibility.md). Of the methods that Petra changes, these are"
-                        + " not as in "
-                        + closest
-                        + ", which is most like it: "
-                        + String.join("; ", changed);
+        String what = Weaving.difference(release, closest, changed);
         if (!insisted && !Boolean.getBoolean(ALLOW_UNKNOWN))
             throw wrongConfig(
                     what

@@ -124,18 +124,11 @@ final class Weaver {
                             + " signed");
         String refusal = JoinPoints.refusal(cassandra);
         if (refusal != null) throw new RefusedException(in + " cannot be woven: " + refusal);
-        Fingerprints known = Fingerprints.known();
-        Fingerprints.Comparison compared = known.compare(cassandra, Release.of(cassandra));
+        String release = Release.of(cassandra);
+        Fingerprints.Comparison compared = Fingerprints.known().compare(cassandra, release);
         if (!compared.changed().isEmpty() && !insist)
             throw new RefusedException(
-                    "Cassandra "
-                            + Release.of(cassandra)
-                            + " is none of "
-                            + known.releases().keySet()
-                            + ": these methods that Petra weaves are not as in "
-                            + compared.closest()
-                            + ", which is most like it: "
-                            + String.join("; ", compared.changed())
+                    Weaving.difference(release, compared.closest(), compared.changed())
                             + ". See that the lines of docs/join-points.md are right there too, and"
                             + " weave it with --allow-changed");
         return compared;

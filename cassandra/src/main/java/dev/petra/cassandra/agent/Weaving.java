@@ -132,6 +132,27 @@ public final class Weaving {
     }
 
     /**
+     * Says how a Cassandra differs from what Petra knows. Without a full stop.
+     *
+     * @param release what it says that it is
+     * @param closest the known release that is most like it
+     * @param changed the methods that are not as in that
+     */
+    public static String difference(String release, String closest, List<String> changed) {
+        Set<String> known = knownReleases();
+        return "Cassandra "
+                + release
+                + (known.contains(release)
+                        ? " is not the " + release + " that Petra knows"
+                        : " is none of the releases that Petra knows, " + known)
+                + " (docs/compatibility.md). Of the methods that Petra changes, these are not as in"
+                + " "
+                + (closest.equals(release) ? "that" : closest + ", which is most like it")
+                + ": "
+                + String.join("; ", changed);
+    }
+
+    /**
      * The known release whose methods are most like those of this Cassandra.
      *
      * @throws IllegalStateException if there is neither an agent nor a woven jar

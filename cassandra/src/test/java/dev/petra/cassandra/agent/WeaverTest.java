@@ -343,8 +343,8 @@ class WeaverTest {
                                     "CassandraVersion=5.0.9-acme".getBytes(StandardCharsets.UTF_8));
                         });
         assertThat(refusal(fork))
-                .contains("Cassandra 5.0.9-acme is none of [")
-                .contains("not as in 5.0.9")
+                .contains("Cassandra 5.0.9-acme is none of the releases that Petra knows, [")
+                .contains("not as in 5.0.9, which is most like it")
                 .contains(": " + STORE + ".dumpMemtable(). ")
                 .contains("--allow-changed");
         WovenJar woven = Weaver.weave(fork, out(), true);
@@ -352,6 +352,22 @@ class WeaverTest {
         assertThat(woven.original().changed()).containsExactly(STORE + ".dumpMemtable()");
         assertThat(woven.defect(KnownReleases.classes(out()))).isNull();
         assertThat(WovenJar.find(KnownReleases.classes(out()))).isEqualTo(woven);
+    }
+
+    /** A fork that kept the name. */
+    @Test
+    void aKnownReleaseThatWasChangedIsNotCalledUnknown() throws IOException {
+        Path fork =
+                cassandra(
+                        "fork.jar",
+                        content ->
+                                content.computeIfPresent(
+                                        ClassFiles.path(STORE),
+                                        (path, file) -> changed(file, "dumpMemtable")));
+        assertThat(refusal(fork))
+                .contains("Cassandra 5.0.9 is not the 5.0.9 that Petra knows")
+                .contains("not as in that: " + STORE + ".dumpMemtable(). ")
+                .doesNotContain("none of");
     }
 
     @Test
