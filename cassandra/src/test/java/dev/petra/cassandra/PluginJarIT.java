@@ -149,6 +149,7 @@ class PluginJarIT {
                         "dev/petra/engine/StorageEngines.class",
                         "dev/petra/shaded/bytebuddy/agent/builder/AgentBuilder.class",
                         "org/rocksdb/RocksDB.class",
+                        "META-INF/services/dev.petra.cassandra.host.Host",
                         "META-INF/services/dev.petra.engine.StorageEngineProvider");
         assertThat(entries.stream().filter(name -> name.endsWith(".class")))
                 .allMatch(name -> name.startsWith("dev/petra/") || name.startsWith("org/rocksdb/"));

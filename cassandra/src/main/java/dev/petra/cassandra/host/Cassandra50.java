@@ -17,10 +17,17 @@ import org.apache.cassandra.utils.FBUtilities;
 import org.jspecify.annotations.Nullable;
 
 /** Cassandra 5.0. */
-final class Cassandra50 implements Host {
-    static final Host INSTANCE = new Cassandra50();
+public final class Cassandra50 implements Host {
+    /** The next major release has cluster metadata in its place. */
+    private static final String ITS_OWN = "org/apache/cassandra/locator/TokenMetadata.class";
 
-    private Cassandra50() {}
+    /** For the service loader. */
+    public Cassandra50() {}
+
+    @Override
+    public boolean fits() {
+        return Cassandra50.class.getClassLoader().getResource(ITS_OWN) != null;
+    }
 
     @Override
     public Set<String> userKeyspaces() {

@@ -14,13 +14,20 @@ import org.jspecify.annotations.Nullable;
 
 /**
  * A Cassandra, as far as its major releases differ in what this module asks of them. Thread-safe.
- * Nothing here is asked for each row, read or write.
+ * Nothing here is asked for each row, read or write. {@link java.util.ServiceLoader} finds the
+ * implementations.
  */
 public interface Host {
-    /** The Cassandra of this process. */
+    /** The one for the Cassandra of this process, which does not change. */
     static Host current() {
-        return Cassandra50.INSTANCE;
+        return Hosts.CURRENT;
     }
+
+    /**
+     * Whether this is for the Cassandra of this process. It goes by the classes that are there: a
+     * fork may call its releases what it likes. Loads none of them.
+     */
+    boolean fits();
 
     // The schema
 

@@ -3,7 +3,9 @@ package dev.petra.cassandra.agent;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import java.io.File;
 import java.io.IOException;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -36,6 +38,34 @@ class NextReleaseTest {
     void thePageNamesTheReleaseThatItIsOf() throws IOException {
         assertThat(Files.readString(PAGE))
                 .contains("Cassandra " + Release.of(KnownReleases.classes(jar())));
+    }
+
+    /** What {@link Weaving#absence} says in a process of that release. */
+    static final class Absence {
+        public static void main(String[] arguments) {
+            System.out.println(Weaving.absence());
+        }
+    }
+
+    /** The plugin jar in its lib, as an operator who leaves the agent out because it refuses. */
+    @Test
+    void withoutTheAgentThePluginRefusesItWithTheSameReason() throws Exception {
+        String own = System.getProperty("java.class.path");
+        Process process =
+                new ProcessBuilder(
+                                Path.of(System.getProperty("java.home"), "bin", "java").toString(),
+                                "-cp",
+                                jar() + File.pathSeparator + own,
+                                Absence.class.getName())
+                        .redirectErrorStream(true)
+                        .start();
+        String said =
+                new String(process.getInputStream().readAllBytes(), StandardCharsets.UTF_8).strip();
+        assertThat(process.waitFor()).as(said).isZero();
+        assertThat(said)
+                .isEqualTo(JoinPoints.refusal(KnownReleases.classes(jar())))
+                .startsWith("Cassandra 6.0-")
+                .contains("docs/cassandra-6.md");
     }
 
     @Test
