@@ -34,6 +34,19 @@ class AdoptingIT {
     private static final Duration PATIENCE = Duration.ofMinutes(3);
     private static final String ALL = "SELECT * FROM shop.orders";
 
+    private static final String INSTALLED =
+            """
+            memtable:
+              configurations:
+                # BEGIN petra
+                rocks:
+                  class_name: dev.petra.cassandra.PetraMemtable
+                  parameters:
+                    engine: rocks
+                    memory: 128MiB
+                # END petra
+            """;
+
     private record Block(String language, String text) {}
 
     @TempDir(cleanup = CleanupMode.ON_SUCCESS)
@@ -50,7 +63,8 @@ class AdoptingIT {
     void thePage() throws Exception {
         List<Block> blocks = page();
         assertThat(blocks.get(0).language()).isEqualTo("yaml");
-        Map<String, Object> settings = new Yaml().load(blocks.get(0).text());
+        // Where the page says: below what petra install has written.
+        Map<String, Object> settings = new Yaml().load(INSTALLED + blocks.get(0).text());
         try (TestNode node =
                         TestNode.start(
                                 directory.resolve("node"),
