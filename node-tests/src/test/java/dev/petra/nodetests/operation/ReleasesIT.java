@@ -19,8 +19,10 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.List;
 import java.util.Map;
+import java.util.Random;
 import java.util.Set;
 import java.util.function.IntFunction;
 import java.util.function.UnaryOperator;
@@ -31,7 +33,8 @@ import org.junit.jupiter.params.provider.MethodSource;
 
 /**
  * The same plugin in other releases of Cassandra: each with the libraries of the release that the
- * build is for, which are the same, or as good as. {@code -P long} has all of them.
+ * build is for, which are the same, or as good as. {@code -P long} has all of them; each other
+ * build draws one that starts alone and another one for the cluster, and prints the seed.
  */
 class ReleasesIT {
     /** What the build of the plugin gathers. */
@@ -50,8 +53,31 @@ class ReleasesIT {
 
     @TempDir Path directory;
 
-    static List<String> releases() {
-        return List.of(System.getProperty("petra.releases", "5.0.6").split(",", -1));
+    private static final String DRAWN = "drawn";
+
+    private static final long SEED = Long.getLong("petra.seed", System.nanoTime());
+
+    static List<String> releases() throws IOException {
+        return chosen("petra.releases", 0);
+    }
+
+    /** What a property lists, or one of all that there are. */
+    private static List<String> chosen(String property, int number) throws IOException {
+        String listed = System.getProperty(property, DRAWN);
+        if (!listed.equals(DRAWN)) return List.of(listed.split(",", -1));
+        List<String> all = new ArrayList<>();
+        try (DirectoryStream<Path> jars =
+                Files.newDirectoryStream(RELEASES, "cassandra-all-*.jar")) {
+            for (Path jar : jars)
+                all.add(jar.getFileName().toString().replaceAll("^cassandra-all-|[.]jar$", ""));
+        }
+        assertThat(all).hasSizeGreaterThan(1).doesNotContain(ofTheBuild());
+        Collections.sort(all);
+        Collections.shuffle(all, new Random(SEED));
+        String drawn = all.get(number);
+        System.out.println(
+                "ReleasesIT: " + property + "=" + drawn + ", drawn by -Dpetra.seed=" + SEED);
+        return List.of(drawn);
     }
 
     @ParameterizedTest
@@ -96,8 +122,8 @@ class ReleasesIT {
     }
 
     /** What the three nodes of a cluster are of at first: one release, or one for each. */
-    static List<String> clusters() {
-        return List.of(System.getProperty("petra.releases.clusters", "5.0.7").split(",", -1));
+    static List<String> clusters() throws IOException {
+        return chosen("petra.releases.clusters", 1);
     }
 
     /**
