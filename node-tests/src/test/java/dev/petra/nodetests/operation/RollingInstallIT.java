@@ -36,18 +36,20 @@ import org.junit.jupiter.api.io.TempDir;
 
 /**
  * A cluster of three nodes gets Petra, another version of it, the first version again, and loses
- * it, as {@code docs/install.md} says: one node after another, while clients read and write at
- * QUORUM, for which two nodes are enough.
+ * it, as {@code docs/install.md} says: one node after another, while clients write at QUORUM, for
+ * which two nodes are enough. All that they wrote is read with a node gone, and at the end.
  */
 @EnabledIfSystemProperty(named = "petra.rolling", matches = "true")
 class RollingInstallIT {
     private static final Duration PATIENCE = Duration.ofMinutes(5);
     private static final String OTHER_VERSION = "0.0.1-other";
 
+    private static final Step NOTHING = node -> {};
+
     @TempDir private Path directory;
     private final List<UnpackedCassandra> nodes = new ArrayList<>();
 
-    /** What is done to a node while it does not run. */
+    /** What is done to a node. */
     private interface Step {
         void take(UnpackedCassandra node) throws Exception;
     }
@@ -65,10 +67,12 @@ class RollingInstallIT {
                 for (int w = 0; w < 2; w++) writers.add(writer(session, "ks.moved", w));
 
                 roll(
+                        session,
                         writers,
                         node ->
                                 assertThat(node.petra(0, "install", "--yes", "--memory", "128MiB"))
-                                        .contains("Petra is installed"));
+                                        .contains("Petra is installed"),
+                        NOTHING);
                 session.execute(Writer.table("ks.own") + " WITH memtable = 'rocks'");
                 session.execute("ALTER TABLE ks.moved WITH memtable = 'rocks'");
                 for (int w = 2; w < 4; w++) writers.add(writer(session, "ks.own", w));
@@ -76,22 +80,34 @@ class RollingInstallIT {
 
                 Path other = otherRelease();
                 roll(
+                        session,
                         writers,
                         node -> {
                             assertThat(node.petra(other, 1, "install", "--yes"))
                                     .contains("--replace");
                             node.petra(other, 0, "install", "--yes", "--replace");
-                        });
+                        },
+                        NOTHING);
                 for (UnpackedCassandra node : nodes)
                     assertThat(node.logSinceStart()).contains(OTHER_VERSION);
-                roll(writers, node -> node.petra(0, "install", "--yes", "--replace"));
+                roll(
+                        session,
+                        writers,
+                        node -> node.petra(0, "install", "--yes", "--replace"),
+                        NOTHING);
                 for (UnpackedCassandra node : nodes)
                     assertThat(node.logSinceStart()).doesNotContain(OTHER_VERSION);
 
                 for (String table : List.of("ks.moved", "ks.own"))
                     session.execute("ALTER TABLE " + table + " WITH memtable = 'default'");
                 awaitMigrations();
-                roll(writers, node -> node.petra(0, "uninstall", "--yes"));
+                roll(
+                        session,
+                        writers,
+                        node ->
+                                assertThat(node.petra(1, "uninstall", "--yes"))
+                                        .contains("stop it first"),
+                        node -> node.petra(0, "uninstall", "--yes"));
 
                 for (Writer writer : writers) {
                     writer.halt();
@@ -119,15 +135,23 @@ class RollingInstallIT {
         }
     }
 
-    /** Takes a step on each node, one after another; all the while the writers go on. */
-    private void roll(List<Writer> writers, Step step) throws Exception {
+    /**
+     * Restarts each node, one after another; all the while the writers go on.
+     *
+     * @param running what is done to a node before, while it runs
+     * @param stopped what is done to it while it does not
+     */
+    private void roll(CqlSession session, List<Writer> writers, Step running, Step stopped)
+            throws Exception {
         for (UnpackedCassandra node : nodes) {
+            running.take(node);
             assertThat(node.nodetool("drain").exitCode()).isZero();
             node.stop();
             List<Integer> before = writers.stream().map(Writer::acknowledged).toList();
-            step.take(node);
+            stopped.take(node);
             // With one node gone.
             for (int i = 0; i < before.size(); i++) awaitStep(writers.get(i), before.get(i) + 1);
+            for (Writer writer : writers) writer.checkMeanwhile(session);
             node.start();
             awaitUp();
         }
