@@ -182,7 +182,7 @@ class ReleasesIT {
                 writers.forEach(Thread::start);
                 for (Writer writer : writers) writer.started.await();
 
-                upgrade(nodes, 0, members, writers, () -> change(session, 0));
+                upgrade(nodes, 0, members, session, writers, () -> change(session, 0));
                 // Of the other release, and after writes that a node of the build coordinated.
                 nodes.get(2).process().stop();
                 change(session, PARTITIONS / 2);
@@ -198,8 +198,8 @@ class ReleasesIT {
                 for (int n : new int[] {0, 2})
                     assertThat(nodes.get(n).process().log()).contains("slices into ks.t");
 
-                upgrade(nodes, 1, members, writers, () -> {});
-                upgrade(nodes, 2, members, writers, () -> {});
+                upgrade(nodes, 1, members, session, writers, () -> {});
+                upgrade(nodes, 2, members, session, writers, () -> {});
                 for (Writer writer : writers) {
                     writer.halt();
                     writer.join();
@@ -238,6 +238,7 @@ class ReleasesIT {
             List<TestNode> nodes,
             int number,
             IntFunction<UnaryOperator<NodeConfig.Builder>> members,
+            CqlSession session,
             List<Writer> writers,
             Runnable meanwhile)
             throws Exception {
@@ -254,6 +255,7 @@ class ReleasesIT {
                         writer.assertIsWriting();
                         return writer.acknowledged() >= step;
                     });
+            writer.checkMeanwhile(session);
         }
         // In the form that nodes of this run have, and not of the first release's home any more.
         nodes.set(
