@@ -259,6 +259,18 @@ public interface TableStore extends AutoCloseable {
     void retainRanges(Collection<Range<Token>> owned);
 
     /**
+     * The same, which may have to wait before it begins, while writes are refused and ranges come
+     * to the node.
+     *
+     * @param beforeRemoval run right before anything is removed, and before each attempt. It throws
+     *     if the ranges do not hold any more: nothing is removed then, and its exception comes out
+     */
+    default void retainRanges(Collection<Range<Token>> owned, Runnable beforeRemoval) {
+        beforeRemoval.run();
+        retainRanges(owned);
+    }
+
+    /**
      * Reads every block and checks it against its checksum. {@link #stopCompactions} and {@link
      * #close} end it early, with an exception.
      *

@@ -201,7 +201,8 @@ final class JoinPoints {
                             CFS,
                             CASSANDRA + "db.memtable.Memtable",
                             "boolean"),
-                    // TableHooks.dumpBegins(); try { ... } finally { TableHooks.dumpEnds(); }
+                    // TableHooks.dumpBegins();
+                    // try { ... } finally { TableHooks.dumpEnds(this, what was thrown); }
                     at(CFS, "dumpMemtable", TABLE_ADVICE + "Dump"),
                     // long before = TableHooks.beforeTruncate(this);
                     // try { ... } finally { TableHooks.truncationEnds(this); }
@@ -235,7 +236,8 @@ final class JoinPoints {
                             CASSANDRA + "config.DurationSpec$IntSecondsBound",
                             "com.google.common.util.concurrent.RateLimiter",
                             "java.time.Instant"),
-                    // TableHooks.importing(cfs); try { ... } finally { TableHooks.importing(cfs); }
+                    // Object begun = TableHooks.importBegins(cfs);
+                    // try { ... } finally { TableHooks.importEnds(cfs, begun); }
                     at(
                             CASSANDRA + "db.SSTableImporter",
                             "importNewSSTables",

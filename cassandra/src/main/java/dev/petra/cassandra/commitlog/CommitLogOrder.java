@@ -36,6 +36,9 @@ public final class CommitLogOrder {
     /** Whether such a section has records that do not name the tables on which they rely. */
     private static volatile boolean any;
 
+    /** Whether the last sync was refused, and that is told. */
+    private static volatile boolean stalled;
+
     private CommitLogOrder() {}
 
     /**
@@ -72,8 +75,10 @@ public final class CommitLogOrder {
         named.removeAll(tables);
         boolean complete = false;
         try {
-            sync(engines.get(), all, tables);
-            complete = true;
+            // Of a table that takes no writes the next section's marker tries it again: until then
+            // it
+            // is valid in spite of what the table lacks.
+            complete = sync(engines.get(), all, tables);
         } catch (RuntimeException | Error e) {
             // The place of the marker is taken: if Cassandra came to this section again it would
             // leave a hole of zeros there, at which replay ends. It does not, where the policy ends
@@ -103,7 +108,7 @@ public final class CommitLogOrder {
      */
     public static void beforeFlush(List<StorageEngine> engines) {
         try {
-            sync(engines, true, Set.of());
+            boolean unused = sync(engines, true, Set.of());
         } catch (RuntimeException | Error e) {
             if (DatabaseDescriptor.getCommitFailurePolicy() != Config.CommitFailurePolicy.ignore
                     && DatabaseDescriptor.getDiskFailurePolicy() != Config.DiskFailurePolicy.ignore)
@@ -118,17 +123,27 @@ public final class CommitLogOrder {
         }
     }
 
-    private static void sync(List<StorageEngine> engines, boolean all, Set<TableId> tables) {
+    /**
+     * @return whether all of them are synced, but for what is logged
+     */
+    private static boolean sync(List<StorageEngine> engines, boolean all, Set<TableId> tables) {
+        boolean complete = true;
         for (StorageEngine engine : engines) {
             try {
                 engine.syncAcknowledged(table -> all || tables.contains(table));
             } catch (WriteStallException e) {
                 // A full disk fails that table's writes until there is room, and not the node.
-                logger.error(
-                        "A table that the commit log refers to is not synced yet, because its"
-                                + " writes are refused. It is synced when they go on",
-                        e);
+                complete = false;
+                if (!stalled)
+                    logger.error(
+                            "A table that the commit log refers to is not synced yet, because its"
+                                    + " writes are refused. It is synced when they go on; until"
+                                    + " then the commit log may have records of writes that are"
+                                    + " lost if the machine loses power",
+                            e);
             }
         }
+        stalled = !complete;
+        return complete;
     }
 }

@@ -84,9 +84,17 @@ public final class NodetoolHooks {
         return engines == AllSSTableOpStatus.SUCCESSFUL && !isWhole(cfs) ? null : engines;
     }
 
-    /** Verifies the table. Null if that is Cassandra's to do. */
+    /**
+     * Verifies the table. Null if that is Cassandra's to do, or its part; the store is the first,
+     * since what leaves it meanwhile is in SSTables then.
+     */
     public static @Nullable AllSSTableOpStatus verify(
             ColumnFamilyStore cfs, IVerifier.Options options) {
+        EngineMemtable departing = EngineMemtables.departing(cfs);
+        if (EngineMemtables.current(cfs) == null && departing != null) {
+            var unused = NodetoolOperations.verify(departing, cfs, options);
+            return null;
+        }
         EngineMemtable table = EngineMemtables.current(cfs);
         return table == null ? null : result(cfs, NodetoolOperations.verify(table, cfs, options));
     }

@@ -17,6 +17,7 @@ import dev.petra.cassandra.streaming.PetraStreamManager;
 import dev.petra.cassandra.streaming.StreamRoom;
 import dev.petra.cassandra.table.EngineMemtable;
 import dev.petra.cassandra.table.EngineMemtables;
+import dev.petra.cassandra.table.StreamGuards;
 import dev.petra.cassandra.table.TableGenerations;
 import dev.petra.cassandra.table.TableRegistry;
 import dev.petra.cassandra.table.Truncation;
@@ -86,11 +87,22 @@ public final class TableHooks {
     }
 
     /**
-     * Around {@code nodetool import} and {@code refresh}: what comes is live at once, and is
-     * migrated into the store. Called before and after.
+     * Before {@code nodetool import} and {@code refresh}: what comes is live at once, and is
+     * migrated into the store. Until {@link #importEnds} no deletion goes.
+     *
+     * @return what to give that method
      */
-    public static void importing(ColumnFamilyStore cfs) {
-        if (EngineMemtables.current(cfs) != null) TableLifecycle.migrateIn(cfs);
+    public static @Nullable Object importBegins(ColumnFamilyStore cfs) {
+        return EngineMemtables.current(cfs) == null ? null : TableLifecycle.importBegins(cfs);
+    }
+
+    /** The end of {@link #importBegins}, also after an exception. */
+    public static void importEnds(ColumnFamilyStore cfs, @Nullable Object begun) {
+        try {
+            if (EngineMemtables.current(cfs) != null) TableLifecycle.migrateIn(cfs);
+        } finally {
+            if (begun instanceof StreamGuards.Guard guard) guard.close();
+        }
     }
 
     /** Called when a switch of memtables begins that throws the current one's data away. */
@@ -98,9 +110,15 @@ public final class TableHooks {
         Truncation.begin();
     }
 
-    /** The end of {@link #dumpBegins}, also after an exception. */
-    public static void dumpEnds() {
+    /**
+     * The end of {@link #dumpBegins}, also after an exception.
+     *
+     * @param failure null if there was none. Of a switch that did not come about Cassandra counts
+     *     the beginning only
+     */
+    public static void dumpEnds(ColumnFamilyStore cfs, @Nullable Throwable failure) {
         Truncation.end();
+        if (failure != null) cfs.metric.pendingFlushes.dec();
     }
 
     /**
@@ -115,7 +133,11 @@ public final class TableHooks {
             EngineMemtable table = EngineMemtables.current(cfs);
             if (table == null) return;
             String name = table.generation().stores().displayName();
-            if (table.departure() != 0) throw isMigrating(name);
+            // Of a hidden table the rows of its base are gone by now.
+            boolean isHidden = cfs.isIndex();
+            if (table.departure() != 0
+                    || (!isHidden && table.generation().stores().migration().isUnderWay()))
+                throw Truncation.isMigrating(name);
             checkNotLeaving(cfs, name);
             table.generation().stores().countTruncation();
             EngineMemtables.forgetAll(cfs, table.generation());
@@ -136,15 +158,6 @@ public final class TableHooks {
                         + " if that does not help, ALTER the table back.");
     }
 
-    private static IllegalStateException isMigrating(String table) {
-        return new IllegalStateException(
-                "TRUNCATE of "
-                        + table
-                        + " cannot be done while the table is being migrated into a storage"
-                        + " engine or out of it: see petra.migrations, and try again when that"
-                        + " is over.");
-    }
-
     /**
      * When TRUNCATE begins; what it returns is for {@link #afterTruncate}.
      *
@@ -156,7 +169,7 @@ public final class TableHooks {
     public static long beforeTruncate(ColumnFamilyStore cfs) {
         TableGenerations stores = TableRegistry.find(cfs);
         if (stores != null && stores.migration().isUnderWay())
-            throw isMigrating(stores.displayName());
+            throw Truncation.isMigrating(stores.displayName());
         // With auto_snapshot off Cassandra replaces the memtable before it comes to #truncate. It
         // would be by one of its own, while rows stay in this one.
         if (stores != null && EngineMemtables.current(cfs) != null)

@@ -9,10 +9,12 @@ import dev.petra.cassandra.shadow.ShadowSource;
 import dev.petra.cassandra.table.EngineMemtable;
 import dev.petra.cassandra.table.EngineMemtables;
 import dev.petra.cassandra.table.Generation;
+import dev.petra.cassandra.table.StreamGuards;
 import dev.petra.cassandra.table.TableGenerations;
 import dev.petra.cassandra.table.TableRegistry;
 import dev.petra.cassandra.table.Truncation;
 import dev.petra.cassandra.table.Unfit;
+import java.util.List;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.Directories;
 import org.apache.cassandra.io.FSError;
@@ -64,7 +66,12 @@ public final class TableLifecycle {
                             + engine.engine()
                             + "': its memtable cannot be flushed to SSTables or replaced, except by"
                             + " TRUNCATE and DROP.");
-        return TableRegistry.isBeingDropped(cfs) ? known.drop() : known.successor();
+        if (TableRegistry.isBeingDropped(cfs)) return known.drop();
+        // Announced since TRUNCATE looked: a crash would leave SSTables without the deletions that
+        // the store had for them.
+        if (known.migration().isUnderWay() && !cfs.isIndex())
+            throw Truncation.isMigrating(known.displayName());
+        return known.successor();
     }
 
     private static TableGenerations open(ColumnFamilyStore cfs, EngineKey engine) {
@@ -111,6 +118,26 @@ public final class TableLifecycle {
     public static void migrateIn(ColumnFamilyStore cfs) {
         TableGenerations stores = announce(cfs);
         if (stores != null) stores.stopPurging();
+    }
+
+    /**
+     * An import of SSTables into a table begins. What {@link #migrateIn} announces finds nothing
+     * yet and is over long before the import: the guard lasts until its end.
+     *
+     * @return to be closed when the SSTables are live, and announced by {@link #migrateIn} once
+     *     more; null outside of an engine
+     */
+    public static StreamGuards.@Nullable Guard importBegins(ColumnFamilyStore cfs) {
+        TableGenerations stores = TableRegistry.find(cfs);
+        if (stores == null) return null;
+        StreamGuards.Guard guard = stores.streams().begin(List.of(), () -> false);
+        try {
+            migrateIn(cfs);
+            return guard;
+        } catch (RuntimeException | Error e) {
+            guard.close();
+            throw e;
+        }
     }
 
     private static @Nullable TableGenerations announce(ColumnFamilyStore cfs) {

@@ -27,13 +27,16 @@ import org.slf4j.LoggerFactory;
 public final class CompactionActivity {
     private static final Logger logger = LoggerFactory.getLogger(CompactionActivity.class);
 
-    /** The types of operations by which an engine is asked for a compaction. */
+    /** The types of operations for which an engine is asked, or that are as these in an engine. */
     private static final Set<OperationType> COMPACTIONS =
             Set.of(
                     OperationType.COMPACTION,
+                    OperationType.MAJOR_COMPACTION,
+                    OperationType.TOMBSTONE_COMPACTION,
                     OperationType.CLEANUP,
                     OperationType.GARBAGE_COLLECT,
-                    OperationType.UPGRADE_SSTABLES);
+                    OperationType.UPGRADE_SSTABLES,
+                    OperationType.VERIFY);
 
     private CompactionActivity() {}
 

@@ -10,6 +10,7 @@ import dev.petra.engine.TableStore;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.List;
+import java.util.Set;
 import java.util.function.Consumer;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.DataRange;
@@ -137,7 +138,7 @@ public final class NodetoolOperations {
         }
     }
 
-    /** What this node owns, unwrapped. */
+    /** What this node owns, unwrapped, in no certain order. */
     private static List<Range<Token>> ranges(ColumnFamilyStore cfs) {
         List<Range<Token>> owned = new ArrayList<>();
         StorageService.instance
@@ -182,7 +183,19 @@ public final class NodetoolOperations {
         }
         List<Range<Token>> owned = ranges(cfs);
         StreamGuards streams = table.generation().stores().streams();
-        run(table, "cleanup", store -> streams.cleanup(owned, () -> store.retainRanges(owned)));
+        Runnable stillOwned =
+                () -> {
+                    if (!Host.current().hasPendingRanges(keyspace)
+                            && Set.copyOf(ranges(cfs)).equals(Set.copyOf(owned))) return;
+                    throw new IllegalStateException(
+                            "the ranges of the node changed while it waited for the store, and"
+                                    + " nothing was removed. Try again when no node joins, leaves"
+                                    + " or moves.");
+                };
+        run(
+                table,
+                "cleanup",
+                store -> streams.cleanup(owned, () -> store.retainRanges(owned, stillOwned)));
         cfs.cleanupCache();
         return AllSSTableOpStatus.SUCCESSFUL;
     }

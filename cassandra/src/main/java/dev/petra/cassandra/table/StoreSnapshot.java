@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.cassandra.table;
 
+import dev.petra.cassandra.disk.Disk;
 import dev.petra.cassandra.disk.MigrationMark;
 import dev.petra.cassandra.disk.StoreLocation;
 import dev.petra.engine.TableStore;
@@ -9,6 +10,7 @@ import java.nio.file.DirectoryNotEmptyException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
+import java.util.Objects;
 import java.util.function.Supplier;
 import org.apache.cassandra.io.FSError;
 import org.apache.cassandra.io.FSWriteError;
@@ -30,15 +32,21 @@ final class StoreSnapshot {
     private final String displayName;
     private final StoreLocation place;
     private final String tag;
+    private final Disk disk;
 
     /**
      * @param displayName the table and its keyspace, for messages
      * @param place where the table's stores are
      */
     StoreSnapshot(String displayName, StoreLocation place, String tag) {
+        this(displayName, place, tag, Disk.REAL);
+    }
+
+    StoreSnapshot(String displayName, StoreLocation place, String tag, Disk disk) {
         this.displayName = displayName;
         this.place = place;
         this.tag = tag;
+        this.disk = disk;
     }
 
     /**
@@ -57,7 +65,7 @@ final class StoreSnapshot {
         // of the classes that may be among them.
         try {
             target.deleteHalf();
-            Files.createDirectories(target.root());
+            createDurably(target.root());
             store.checkpoint(target.generation(generation));
             MigrationMark mark = migration.get();
             if (mark != null) target.markMigration(new MigrationMark(mark.configuration(), null));
@@ -72,6 +80,16 @@ final class StoreSnapshot {
             logger.error(failed, e);
             removeHalf(target);
             throw new IllegalStateException(failed + e.getMessage());
+        }
+    }
+
+    /** The folders from the table's on: a power loss may else leave no name of the snapshot. */
+    private void createDurably(Path directory) throws IOException {
+        Files.createDirectories(directory);
+        Path table = place.parent();
+        for (Path each = directory; !each.equals(table); ) {
+            each = Objects.requireNonNull(each.getParent());
+            disk.syncDirectory(each);
         }
     }
 
@@ -143,6 +161,7 @@ final class StoreSnapshot {
                 return false;
             }
             if (place.hasGeneration(generation.number())) {
+                createDurably(place.snapshot(tag).parent());
                 place.moveToSnapshot(generation.number(), tag);
                 logger.error(
                         "The snapshot '{}' of the dropped table {} could not be taken, so its data"

@@ -22,6 +22,16 @@ public final class Truncation {
         else depth.set(left);
     }
 
+    /** The error of a TRUNCATE that finds the table on its way. */
+    public static IllegalStateException isMigrating(String table) {
+        return new IllegalStateException(
+                "TRUNCATE of "
+                        + table
+                        + " cannot be done while the table is being migrated into a storage"
+                        + " engine or out of it: see petra.migrations, and try again when that"
+                        + " is over.");
+    }
+
     /** Whether this thread is between the two. */
     public static boolean isRunning() {
         return depth.get() > 0;

@@ -11,6 +11,7 @@ import dev.petra.engine.StorageEngine;
 import dev.petra.engine.StoreSpec;
 import dev.petra.engine.TableStore;
 import dev.petra.engine.WalSync;
+import dev.petra.engine.WriteStallException;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.file.Path;
@@ -156,6 +157,32 @@ class CommitLogOrderTest {
         marker();
         marker();
         assertThat(engine.asked).containsExactly("A", "A");
+    }
+
+    /** The node goes on, and the table is synced before the next marker that finds room. */
+    @Test
+    void aTableWhoseDiskIsFullIsTriedAgain() {
+        CommitLogOrder.note(row("system", "paxos", A));
+        engine.meanwhile =
+                () -> {
+                    throw new WriteStallException("disk full", true);
+                };
+        marker();
+        marker();
+        engine.meanwhile = () -> {};
+        marker();
+        marker();
+        assertThat(engine.asked).containsExactly("A", "A", "A");
+        CommitLogOrder.note(row("system", "batches", B));
+        engine.meanwhile =
+                () -> {
+                    throw new WriteStallException("disk full", true);
+                };
+        marker();
+        engine.meanwhile = () -> {};
+        marker();
+        marker();
+        assertThat(engine.asked).containsExactly("A", "A", "A", "AB", "AB");
     }
 
     /** Another segment's marker may make the same record valid. */

@@ -22,12 +22,14 @@ import dev.petra.engine.WriteStallException;
 import dev.petra.engine.stream.SliceWriter;
 import dev.petra.engine.stream.StreamSink;
 import java.io.IOException;
+import java.lang.reflect.Proxy;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.List;
+import java.util.Objects;
 import java.util.Set;
 import java.util.UUID;
 import java.util.concurrent.CountDownLatch;
@@ -571,6 +573,30 @@ class TableGenerationsTest {
         TableGenerations copy =
                 TableGenerations.open("t", TABLE, () -> engine, List.of(restored), Disk.REAL);
         assertThat(read(copy)).containsExactly("b");
+    }
+
+    /** Else a power loss takes it as a whole, though all in it is synced. */
+    @Test
+    void theNamesOfASnapshotAreDurable() {
+        TableGenerations stores = open();
+        write(stores.current(), "a");
+        List<Path> synced = new ArrayList<>();
+        Disk disk =
+                (Disk)
+                        Proxy.newProxyInstance(
+                                Disk.class.getClassLoader(),
+                                new Class<?>[] {Disk.class},
+                                (proxy, method, arguments) -> {
+                                    if (!method.getName().equals("syncDirectory"))
+                                        throw new UnsupportedOperationException(method.getName());
+                                    synced.add((Path) arguments[0]);
+                                    return null;
+                                });
+        new StoreSnapshot("ks.t", new StoreLocation(table, Disk.REAL), "s", disk)
+                .take(Objects.requireNonNull(stores.current().existing()), 1, () -> null);
+        assertThat(synced)
+                .containsExactlyInAnyOrder(
+                        table, table.resolve("snapshots"), table.resolve("snapshots/s"));
     }
 
     /** What Cassandra would delete when it expires, and where its own files are. */

@@ -346,7 +346,12 @@ final class RocksStore implements TableStore, LogSyncer.Log {
 
     @Override
     public void retainRanges(Collection<Range<Token>> owned) {
-        maintenance.retainRanges(owned);
+        retainRanges(owned, () -> {});
+    }
+
+    @Override
+    public void retainRanges(Collection<Range<Token>> owned, Runnable beforeRemoval) {
+        maintenance.retainRanges(owned, beforeRemoval);
     }
 
     @Override

@@ -258,7 +258,7 @@ final class StoreMaintenance {
      * Deletes what is outside of some ranges now. The compaction that frees its space takes hours,
      * in which the node may get other ranges: what is written to these meanwhile stays.
      */
-    void retainRanges(Collection<Range<Token>> owned) {
+    void retainRanges(Collection<Range<Token>> owned, Runnable beforeRemoval) {
         reopenable.maintain(
                 database -> {
                     List<TokenRanges.KeyRange> gaps =
@@ -272,7 +272,11 @@ final class StoreMaintenance {
                                 deletions.deleteRange(family, gap.from(), gap.to());
                         store.reconciler().endHiding();
                         store.room()
-                                .write(() -> database.db.write(database.writeOptions, deletions));
+                                .write(
+                                        () -> {
+                                            beforeRemoval.run();
+                                            database.db.write(database.writeOptions, deletions);
+                                        });
                         store.reconciler().endHiding();
                     }
                     database.syncLog();

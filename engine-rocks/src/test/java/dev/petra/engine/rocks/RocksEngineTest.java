@@ -32,6 +32,7 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.Executor;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Consumer;
 import java.util.stream.IntStream;
 import org.apache.cassandra.db.Clustering;
@@ -324,6 +325,44 @@ class RocksEngineTest {
             cleanup.get(2, TimeUnit.MINUTES);
             assertThat(keys.stream().map(key -> has(store, key)))
                     .containsExactly(false, true, true);
+        }
+    }
+
+    /** A store that takes no writes keeps a cleanup waiting, while the node may get ranges. */
+    @Test
+    void aCleanupLooksAtTheRangesBeforeEachAttempt() throws Exception {
+        try (StorageEngine engine = Tables.engine(Map.of("write_stall_timeout", "60s"))) {
+            TableStore store = open(engine);
+            DecoratedKey key = Tables.key(table, 1);
+            store.write(row(key));
+            Database database = Tables.context(store).database();
+            store.flush();
+            database.db.pauseBackgroundWork();
+            database.setOptions(
+                    database.data,
+                    Map.of(
+                            "level0_file_num_compaction_trigger", "1",
+                            "level0_slowdown_writes_trigger", "1",
+                            "level0_stop_writes_trigger", "1"));
+            AtomicInteger asked = new AtomicInteger();
+            CompletableFuture<Void> cleanup =
+                    CompletableFuture.runAsync(
+                            () ->
+                                    store.retainRanges(
+                                            List.of(),
+                                            () -> {
+                                                if (asked.incrementAndGet() > 2)
+                                                    throw new IllegalStateException("more ranges");
+                                            }));
+            try {
+                assertThatThrownBy(() -> cleanup.get(30, TimeUnit.SECONDS))
+                        .hasRootCauseMessage("more ranges");
+            } finally {
+                database.db.continueBackgroundWork();
+            }
+            assertThat(has(store, key)).isTrue();
+            store.retainRanges(List.of(), () -> {});
+            assertThat(has(store, key)).isFalse();
         }
     }
 

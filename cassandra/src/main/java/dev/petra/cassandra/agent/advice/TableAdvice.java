@@ -40,8 +40,9 @@ final class TableAdvice {
         }
 
         @Advice.OnMethodExit(onThrowable = Throwable.class)
-        static void exit() {
-            TableHooks.dumpEnds();
+        static void exit(
+                @Advice.This ColumnFamilyStore cfs, @Advice.Thrown @Nullable Throwable failure) {
+            TableHooks.dumpEnds(cfs, failure);
         }
     }
 
@@ -174,13 +175,15 @@ final class TableAdvice {
         private Import() {}
 
         @Advice.OnMethodEnter
-        static void enter(@Advice.FieldValue("cfs") ColumnFamilyStore cfs) {
-            TableHooks.importing(cfs);
+        static @Nullable Object enter(@Advice.FieldValue("cfs") ColumnFamilyStore cfs) {
+            return TableHooks.importBegins(cfs);
         }
 
         @Advice.OnMethodExit(onThrowable = Throwable.class)
-        static void exit(@Advice.FieldValue("cfs") ColumnFamilyStore cfs) {
-            TableHooks.importing(cfs);
+        static void exit(
+                @Advice.FieldValue("cfs") ColumnFamilyStore cfs,
+                @Advice.Enter @Nullable Object begun) {
+            TableHooks.importEnds(cfs, begun);
         }
     }
 
