@@ -7,6 +7,7 @@ import dev.petra.cassandra.table.EngineMemtables;
 import dev.petra.cassandra.table.Generation;
 import dev.petra.cassandra.table.PurgeGate;
 import dev.petra.cassandra.table.TableGenerations;
+import dev.petra.cassandra.table.WriteStalls;
 import dev.petra.engine.TableStore;
 import dev.petra.engine.stream.SliceRanges;
 import dev.petra.engine.stream.SliceReader;
@@ -28,9 +29,11 @@ import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.DecoratedKey;
 import org.apache.cassandra.db.Keyspace;
 import org.apache.cassandra.db.compaction.OperationType;
+import org.apache.cassandra.db.compaction.TimeWindowCompactionStrategy;
 import org.apache.cassandra.db.lifecycle.LifecycleTransaction;
 import org.apache.cassandra.dht.Range;
 import org.apache.cassandra.dht.Token;
+import org.apache.cassandra.io.FSError;
 import org.apache.cassandra.io.sstable.format.SSTableReader;
 import org.apache.cassandra.utils.FBUtilities;
 import org.jspecify.annotations.Nullable;
@@ -51,6 +54,12 @@ final class Promotion {
     /** What is read, staged and made live together, of whole tokens. */
     static final long SLICE_BYTES = Long.getLong("petra.promotion.slice_bytes", 256L << 20);
 
+    /** How much is read between two looks whether it may go on, and the disk has room. */
+    private static final long CHECKED_BYTES = 64L << 20;
+
+    /** How long the table's store may take no index entries. */
+    private static final Duration STALL_PATIENCE = Duration.ofMinutes(10);
+
     /** How often it tries, a second apart, to have all SSTables for itself. */
     private static final int MOST_ATTEMPTS = 600;
 
@@ -65,6 +74,7 @@ final class Promotion {
     private final TableGenerations stores;
     private final ShadowSource shadow;
     private final List<Range<Token>> ring;
+    private long unchecked;
     private int attempts;
     private int incomplete;
     private int parts;
@@ -85,6 +95,30 @@ final class Promotion {
         Refused(String reason) {
             super(reason);
         }
+
+        Refused(String reason, Throwable cause) {
+            super(reason, cause);
+        }
+    }
+
+    /** Reads or writes the shadow or a part of it. */
+    private interface OfShadow<T> {
+        T run() throws IOException;
+    }
+
+    /** A shadow that cannot be read or written is none of the table's, whose SSTables are whole. */
+    private static <T> T ofShadow(OfShadow<T> work) {
+        try {
+            return work.run();
+        } catch (Refused e) {
+            throw e;
+        } catch (IOException | RuntimeException | FSError e) {
+            throw unreadable(e);
+        }
+    }
+
+    private static Refused unreadable(Throwable e) {
+        return new Refused("it cannot be read, or not written anew: " + e.getMessage(), e);
     }
 
     /**
@@ -100,7 +134,8 @@ final class Promotion {
             logger.info(
                     "The shadow of {} does not become the table, whose SSTables are migrated: {}",
                     stores.displayName(),
-                    e.getMessage());
+                    e.getMessage(),
+                    e.getCause());
         } catch (RuntimeException | Error e) {
             // Who drops the table deletes the shadow, and does not wait.
             if (migration.isOver()) logger.debug("{} is over", migration, e);
@@ -125,7 +160,8 @@ final class Promotion {
         if (++attempts > MOST_ATTEMPTS)
             throw new Refused("its SSTables could not be had without a compaction of them");
         if (migration.shown(this::claimAndTake)) return null;
-        migration.state("waiting for a compaction of the table's SSTables, or for the shadow");
+        migration.state(
+                "waiting for a compaction or a stream of the table's SSTables, or for the shadow");
         return Migration.SOON;
     }
 
@@ -158,7 +194,10 @@ final class Promotion {
     }
 
     private void check() {
-        if (migration.isOver()) throw new Refused("the table was altered or dropped");
+        if (migration.isOver()) throw over();
+        // Its files would each be of all windows, and none of them expire before all has.
+        if (cfs.metadata().params.compaction.klass() == TimeWindowCompactionStrategy.class)
+            throw new Refused("the table has time windows");
         if (migration.isHalted()) throw new Refused("it was stopped");
         String doubt = shadow.doubt();
         if (doubt != null) throw new Refused(doubt);
@@ -167,6 +206,19 @@ final class Promotion {
             throw new Refused("the table keeps deletions whose grace has passed");
         // What came by a stream may be old, and nobody has looked at it.
         if (stores.ingests() > 0) throw new Refused("a stream came to the table's store");
+        if (!mayPurge()) throw new Refused("SSTables of the table are being streamed");
+    }
+
+    /** Whether no stream forbids that deletions go which may hide what it brings or sends. */
+    private boolean mayPurge() {
+        return stores.streams().mayPurge(() -> true);
+    }
+
+    private static Refused over() {
+        return new Refused(
+                Migrations.areStopped()
+                        ? "the node shuts down"
+                        : "the table was altered or dropped");
     }
 
     private void check(ShadowSource.Moment moment) {
@@ -184,7 +236,7 @@ final class Promotion {
                 throw new Refused("SSTables have counts from before Cassandra 2.1");
         try (LifecycleTransaction claimed =
                 cfs.getTracker().tryModify(all, OperationType.RELOCATE)) {
-            if (claimed == null) return false;
+            if (claimed == null || !cfs.getLiveSSTables().equals(all) || !mayPurge()) return false;
             if (!shadow.freeze(all)) {
                 if (++incomplete > MOST_INCOMPLETE)
                     throw new Refused("it does not have all of the table");
@@ -203,7 +255,7 @@ final class Promotion {
         ShadowSource.Moment moment = shadow.moment();
         check(moment);
         Generation generation = stores.current();
-        checkRoom(shadow.store().statistics().diskBytes());
+        checkRoom(ofShadow(() -> shadow.store().statistics().diskBytes()));
         DecoratedKey last = null;
         while (true) {
             check();
@@ -216,10 +268,8 @@ final class Promotion {
         generation.writable().syncLog();
         // Of what is purged, the commit log may have what was deleted and not its deletion. The
         // SSTables say that neither is to be replayed, as long as they are there.
-        if (!migration.passCommitLog(() -> {}))
-            throw new Refused("the table was altered or dropped");
-        if (!giveUp(all, claimed, generation, moment))
-            throw new Refused("the table was altered or dropped");
+        if (!migration.passCommitLog(() -> {})) throw over();
+        if (!giveUp(all, claimed, generation, moment)) throw over();
         logger.info(
                 "The shadow of {} is in the table's store: {} bytes in {} parts, in {} ms; {}"
                         + " SSTables were given up unread",
@@ -244,36 +294,73 @@ final class Promotion {
      */
     private @Nullable DecoratedKey takePart(
             Generation generation, ShadowSource.Moment moment, @Nullable DecoratedKey after) {
-        TableStore part = shadow.openPart(++parts);
+        TableStore part = ofShadow(() -> shadow.openPart(++parts));
         try {
             PurgedPart read =
-                    PurgedPart.read(
-                            shadow.store(), part, moment, after, SLICE_BYTES, this::checkHalted);
+                    ofShadow(
+                            () ->
+                                    PurgedPart.read(
+                                            shadow.store(),
+                                            part,
+                                            moment,
+                                            after,
+                                            SLICE_BYTES,
+                                            this::progress));
             if (read.bytes() > 0) ingest(part, read.bytes(), generation);
             return read.last();
         } catch (IOException e) {
             throw new UncheckedIOException(e);
         } finally {
-            shadow.drop(part);
+            var unused =
+                    ofShadow(
+                            () -> {
+                                shadow.drop(part);
+                                return true;
+                            });
         }
     }
 
-    /** Called with what was read and written. */
-    private void checkHalted(long bytes) {
+    /**
+     * Called with what was read and written. A single partition may be many times as large as a
+     * part.
+     */
+    private void progress(long bytes) {
         if (migration.isHalted()) throw new Refused("it was stopped");
         migration.moved(bytes);
+        unchecked += bytes;
+        if (unchecked < CHECKED_BYTES) return;
+        unchecked = 0;
+        check();
+        checkRoom(2 * SLICE_BYTES);
     }
 
     private void ingest(TableStore part, long bytes, Generation generation) throws IOException {
         TableStore into = generation.writable();
         StoreIndexes.deriveBy(cfs, into);
-        try (StreamSource source = part.send(List.of(new SliceRanges(ring, bytes)));
+        try (StreamSource source =
+                        ofShadow(() -> part.send(List.of(new SliceRanges(ring, bytes))));
                 StreamSink sink = into.receive(head(source.head()), ring)) {
             stage(source, sink);
             sink.verify();
-            do sink.prepare();
+            do prepare(sink);
             while (makeLive(sink, generation));
         }
+    }
+
+    private void prepare(StreamSink sink) {
+        long deadline = System.nanoTime() + STALL_PATIENCE.toNanos();
+        WriteStalls.sitOut(
+                () -> {
+                    try {
+                        sink.prepare();
+                    } catch (IOException e) {
+                        throw new UncheckedIOException(e);
+                    }
+                },
+                stall -> {
+                    if (stall.isDiskFull() || System.nanoTime() - deadline > 0) throw stall;
+                    progress(0);
+                });
     }
 
     /** As if a peer had sent it: beside the table it has another name. */
@@ -283,13 +370,23 @@ final class Promotion {
     }
 
     private void stage(StreamSource source, StreamSink sink) throws IOException {
-        try (SliceReader reader = source.open(0);
+        try (SliceReader reader = ofShadow(() -> source.open(0));
                 SliceWriter writer = sink.begin(0)) {
-            for (ByteBuffer block = reader.next(); block != null; block = reader.next()) {
-                checkHalted(0);
+            while (true) {
+                ByteBuffer block = next(reader);
+                if (block == null) break;
+                progress(0);
                 writer.take(block);
             }
             writer.end();
+        }
+    }
+
+    private static @Nullable ByteBuffer next(SliceReader reader) {
+        try {
+            return reader.next();
+        } catch (IOException | RuntimeException | FSError e) {
+            throw unreadable(e);
         }
     }
 
@@ -310,7 +407,7 @@ final class Promotion {
                                         throw new UncheckedIOException(e);
                                     }
                                 });
-        if (!isDone) throw new Refused("the table was altered or dropped");
+        if (!isDone) throw over();
         return isMore.get();
     }
 

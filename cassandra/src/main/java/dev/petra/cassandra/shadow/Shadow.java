@@ -330,7 +330,7 @@ public final class Shadow {
     /** Why so many bytes more are too much for a disk, or for this shadow's; or null. */
     @Nullable String lackOfRoom(Path tableDirectory, long bytes) {
         String lack = lackOfRoom(new ShadowFolder(tableDirectory, Disk.REAL), bytes);
-        return lack != null ? lack : lackOfRoom(folder(), 0);
+        return lack != null ? lack : lackOfRoom(folder(), bytes);
     }
 
     /** The table has no shadow any more. */

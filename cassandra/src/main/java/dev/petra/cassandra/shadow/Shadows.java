@@ -4,6 +4,7 @@ package dev.petra.cassandra.shadow;
 import dev.petra.cassandra.host.Host;
 import dev.petra.cassandra.shadow.DoubledWrites.Doubled;
 import dev.petra.cassandra.table.EngineMemtables;
+import dev.petra.cassandra.table.TableGenerations;
 import dev.petra.cassandra.table.TableRegistry;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -143,10 +144,8 @@ public final class Shadows {
         Shadow present = tables.get(table.id);
         if (present != null && (present.cfs != cfs || !present.isFor(wanted))) {
             // Whoever promotes it ends it.
-            if (present.cfs == cfs
-                    && present.isPromoted()
-                    && wanted == null
-                    && EngineMemtables.current(cfs) != null) return;
+            if (present.cfs == cfs && present.isPromoted() && wanted == null && isMigrating(cfs))
+                return;
             end(present, wanted == null);
             present = null;
         }
@@ -163,6 +162,13 @@ public final class Shadows {
         any = true;
         startThreads();
         if (threads != null) schedule(made);
+    }
+
+    private static boolean isMigrating(ColumnFamilyStore cfs) {
+        TableGenerations stores = TableRegistry.find(cfs);
+        return EngineMemtables.current(cfs) != null
+                && stores != null
+                && stores.migration().isUnderWay();
     }
 
     private static synchronized void startThreads() {

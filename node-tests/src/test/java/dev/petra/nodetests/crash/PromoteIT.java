@@ -15,6 +15,8 @@ import dev.petra.nodetests.fixture.TableFiles;
 import dev.petra.nodetests.fixture.TestNode;
 import dev.petra.nodetests.fixture.Writer;
 import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.channels.FileChannel;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
@@ -96,6 +98,8 @@ class PromoteIT {
                                                         "batch",
                                                         "commitlog_segment_size",
                                                         "1MiB",
+                                                        "disk_failure_policy",
+                                                        "stop_paranoid",
                                                         "memtable",
                                                         Map.of(
                                                                 "configurations",
@@ -582,6 +586,52 @@ class PromoteIT {
         TestNode.awaitMigrations(session, PATIENCE);
         assertThat(keys(table)).hasSize(KEYS + 2);
         assertThat(files(table).directory().resolve("snapshots/during")).isDirectory();
+    }
+
+    /** Else each of its files would hold all windows. */
+    @Test
+    void aTableWithTimeWindowsIsMigratedFromItsSSTables() throws Exception {
+        create("windows", "compaction = {'class': 'TimeWindowCompactionStrategy'}");
+        fill("windows");
+        shadow("windows");
+        alter("windows", "rocks");
+        awaitRefused("windows", "the table has time windows");
+        assertThat(keys("windows")).hasSize(KEYS);
+    }
+
+    /** The table is whole: its clients do not notice, and the node goes on. */
+    @Test
+    void aDamagedShadow() throws Exception {
+        create("damaged", "");
+        // More than the engine holds in memory.
+        PreparedStatement insert =
+                session.prepare("INSERT INTO ks.damaged (k, c, v) VALUES (?, 1, ?)");
+        int keys = 800;
+        for (int k = 0; k < keys; k++) session.execute(insert.bind(k, "v".repeat(100_000)));
+        shadow("damaged");
+        session.close();
+        node.process().stop();
+        int damaged = 0;
+        for (Path copy :
+                TableFiles.children(files("damaged").directory().resolve("rocksdb_shadow")))
+            if (Files.isDirectory(copy))
+                for (Path file : TableFiles.children(copy))
+                    if (file.toString().endsWith(".blob")) {
+                        // But for the ends, which are read to open it.
+                        long size = Files.size(file);
+                        try (FileChannel data = FileChannel.open(file, StandardOpenOption.WRITE)) {
+                            for (long at = 1_000; at < size - 200_000; at += 50_000)
+                                data.write(ByteBuffer.allocate(100), at);
+                        }
+                        damaged++;
+                    }
+        assertThat(damaged).isPositive();
+        node.restart();
+        session = node.session();
+        awaitCaughtUp("damaged");
+        alter("damaged", "rocks");
+        awaitRefused("damaged", "it cannot be read, or not written anew");
+        assertThat(keys("damaged")).hasSize(keys);
     }
 
     @ParameterizedTest
