@@ -22,7 +22,7 @@ import org.jspecify.annotations.Nullable;
  *
  * <pre>
  *   3
- *   crc32c=8f51edf2
+ *   crc32c=ee2ae5f0
  * </pre>
  *
  * <p>A file without that line is what earlier versions wrote, or an operator, and is taken as it

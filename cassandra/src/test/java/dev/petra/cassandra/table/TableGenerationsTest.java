@@ -392,6 +392,9 @@ class TableGenerationsTest {
                 crashed = true;
             }
             if (crashed) {
+                // No half of a store counts as one.
+                if (new StoreLocation(table, Disk.REAL).holdsData())
+                    assertThat(stores().resolve("1/lines")).hasContent("a\n");
                 TableGenerations after = reopen();
                 assertThat(after.current().failure()).describedAs("after step %d", step).isNull();
                 // The pointer is written, renamed and synced.

@@ -395,7 +395,8 @@ class StartIT {
         Path identity = c.stores().resolve("1/CURRENT");
         String wasLive = Files.readString(live);
         String wasIdentity = Files.readString(identity);
-        Files.writeString(live, "seven\n");
+        // The lowest generation that is alive would be the third, and the first garbage.
+        Files.writeString(live, wasLive.replaceFirst("^1", "3"));
         Files.writeString(identity, "garbage\n");
         try (TestNode node = start(options -> options.yaml(BATCH));
                 CqlSession session = node.session()) {
