@@ -242,7 +242,7 @@ class HoldTest {
     }
 
     @Test
-    void whoHoldsADatabaseThatCouldNotBeOpenedAnewGetsTheFullDisk() throws Exception {
+    void whoHoldsADatabaseThatCouldNotBeOpenedAnewIsToldWhy() throws Exception {
         try (Hold hold = reopenable.hold();
                 Lease lease = hold.lease(options)) {
             Path current = directory.resolve("store").resolve("CURRENT");
@@ -250,7 +250,8 @@ class HoldTest {
             assertThat(counts(lease)).isNull();
             assertThatThrownBy(() -> hold.lease(options))
                     .isInstanceOf(WriteStallException.class)
-                    .hasMessageContaining("full");
+                    .hasMessageContaining("could not be opened anew")
+                    .hasMessageContaining("CURRENT: does not exist");
             try (Hold later = reopenable.hold()) {
                 assertThatThrownBy(() -> later.lease(options))
                         .isInstanceOf(WriteStallException.class);
