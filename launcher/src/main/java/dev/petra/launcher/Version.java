@@ -1,19 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.launcher;
 
-import dev.petra.launcher.install.Jar;
 import java.io.IOException;
 import java.io.InputStream;
-import java.nio.file.Files;
-import java.nio.file.Path;
 import java.util.Objects;
 import java.util.Properties;
 import picocli.CommandLine.IVersionProvider;
 
-/**
- * The text of {@code --version}: from the properties that the build writes, and the plugin jar,
- * which knows the releases that it runs in.
- */
+/** The text of {@code --version}, from the properties that the build writes. */
 final class Version implements IVersionProvider {
     @Override
     public String[] getVersion() throws IOException {
@@ -22,23 +16,7 @@ final class Version implements IVersionProvider {
             versions.load(Objects.requireNonNull(file));
         }
         return new String[] {
-            "petra %s, for Cassandra %s"
-                    .formatted(
-                            versions.get("petra"),
-                            releases(String.valueOf(versions.get("cassandra"))))
+            "petra %s, for Cassandra %s".formatted(versions.get("petra"), versions.get("cassandra"))
         };
-    }
-
-    /**
-     * All releases that the plugin knows.
-     *
-     * @param built the one that it was built with, for a folder without a plugin
-     */
-    static String releases(String built) {
-        String home = System.getProperty(Distribution.HOME_PROPERTY, "");
-        Path plugin = new Distribution(Path.of(home)).plugin();
-        return home.isEmpty() || !Files.isRegularFile(plugin)
-                ? built
-                : String.join(", ", Jar.knownReleases(plugin));
     }
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.launcher;
 
-import static java.nio.charset.StandardCharsets.UTF_8;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
@@ -77,23 +76,6 @@ final class DistributionTest {
         Files.createFile(home.resolve("lib/cassandra/cassandra-all-5.0.9.jar"));
         distribution.check();
         assertThat(distribution.classPath(List.of())).isEqualTo(home + "/lib/cassandra/*");
-    }
-
-    /** Not only the one that the plugin was built with. */
-    @Test
-    void theVersionNamesTheReleasesThatThePluginKnows() throws IOException {
-        assertThat(Version.releases("5.0.9")).isEqualTo("5.0.9");
-        try (JarOutputStream out =
-                new JarOutputStream(Files.newOutputStream(home.resolve("lib/petra.jar")))) {
-            out.putNextEntry(new ZipEntry("dev/petra/cassandra/agent/fingerprints.txt"));
-            out.write("1 5.0.8,5.0.9 a.B.c()\n2 5.0.7 a.B.c()\n".getBytes(UTF_8));
-        }
-        System.setProperty(Distribution.HOME_PROPERTY, home.toString());
-        try {
-            assertThat(Version.releases("5.0.9")).isEqualTo("5.0.7, 5.0.8, 5.0.9");
-        } finally {
-            System.clearProperty(Distribution.HOME_PROPERTY);
-        }
     }
 
     @Test

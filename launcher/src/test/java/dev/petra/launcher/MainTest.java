@@ -3,12 +3,16 @@ package dev.petra.launcher;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import java.io.IOException;
 import java.io.PrintWriter;
 import java.io.StringWriter;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Objects;
+import java.util.SortedSet;
+import java.util.TreeSet;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -43,6 +47,23 @@ final class MainTest {
 
         assertThat(out.toString()).contains("Usage: petra " + command, "for Cassandra 5.0");
         assertThat(err.toString()).isEmpty();
+    }
+
+    /** Not only the one that the plugin is built with. */
+    @Test
+    void theVersionNamesTheReleasesThatThePluginKnows() throws IOException {
+        SortedSet<String> known = new TreeSet<>();
+        Path file =
+                Path.of(
+                        "../cassandra/src/main/resources/dev/petra/cassandra/agent/fingerprints.txt");
+        for (String line : Files.readAllLines(file))
+            if (!line.isBlank() && !line.startsWith("#"))
+                known.addAll(List.of(line.split(" ", 3)[1].split(",", -1)));
+
+        assertThat(petra.execute("--version")).isZero();
+
+        assertThat(known).hasSizeGreaterThan(3);
+        assertThat(out.toString().strip()).endsWith(", for Cassandra " + String.join(", ", known));
     }
 
     /**

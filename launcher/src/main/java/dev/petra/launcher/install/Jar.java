@@ -50,12 +50,8 @@ public record Jar(Path path, Kind kind, String version, boolean woven) {
         }
     }
 
-    /**
-     * The releases of Cassandra that a plugin knows.
-     *
-     * @throws InstallException if the jar does not say, or cannot be read
-     */
-    public static Set<String> knownReleases(Path plugin) {
+    /** The releases of Cassandra that a plugin knows. */
+    static Set<String> knownReleases(Path plugin) {
         try (JarFile jar = new JarFile(plugin.toFile(), false)) {
             ZipEntry file = jar.getEntry(FINGERPRINTS);
             if (file == null)
