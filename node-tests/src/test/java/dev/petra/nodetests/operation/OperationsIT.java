@@ -37,6 +37,8 @@ import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /** What an operator sees of a table while it runs, and what stops or slows it. */
 class OperationsIT {
@@ -284,8 +286,10 @@ class OperationsIT {
                 .contains("written_bytes", "log_bytes", "flushed_bytes", "block_cache_misses");
     }
 
-    @Test
-    void compactionsAreShownAndCanBeStopped() throws Exception {
+    @ParameterizedTest
+    @ValueSource(strings = {"COMPACTION", "MAJOR_COMPACTION"})
+    void compactionsAreShownAndCanBeStopped(String type) throws Exception {
+        session.execute("DROP TABLE IF EXISTS ks.busy");
         createLarge("busy");
         try {
             CompletableFuture<NodeTool.Result> compact =
@@ -294,7 +298,7 @@ class OperationsIT {
             await(
                     "the compaction",
                     () -> shown.matcher(node.tryNodetool("compactionstats").output()).find());
-            node.nodetool("stop", "COMPACTION");
+            node.nodetool("stop", type);
             NodeTool.Result result = compact.get(3, TimeUnit.MINUTES);
             assertThat(result.output()).contains("The compaction of ks.busy was stopped");
             assertThat(result.exitCode()).isNotZero();
