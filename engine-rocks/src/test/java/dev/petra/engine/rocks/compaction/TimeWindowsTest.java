@@ -346,6 +346,20 @@ class TimeWindowsTest {
         assertThat(files()).hasSize(isOlder ? 1 : 0);
     }
 
+    /** ALTER comes between the question whether it is due and its begin. */
+    @Test
+    void aTableThatHasNoWindowsAnyMoreIsLeftAlone() throws RocksDBException {
+        open();
+        live("k", 1, 1);
+        store.flush();
+        StoreContext context = Tables.context(store);
+        DataFiles held = new DataFiles(context);
+        TimeWindows windows = new TimeWindows(new Purge(context, held), held);
+        windows.run(
+                context.database(), new CompactionSettings(false, 10, 1L << 26, 4, 32, 50, null));
+        assertThat(files()).hasSize(1);
+    }
+
     /** Whatever was computed of its file. */
     @Test
     void anEntryThatTheLimitsDoNotCoverStays() throws RocksDBException {
