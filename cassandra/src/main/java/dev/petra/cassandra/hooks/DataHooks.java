@@ -55,7 +55,7 @@ public final class DataHooks {
     public static @Nullable CommitLogPosition logInstead(Mutation mutation) {
         return logInstead(
                 mutation,
-                DataHooks::skipsLogBySchema,
+                DataHooks::owns,
                 DataHooks::skipsLog,
                 each -> CommitLog.instance.add(each));
     }
@@ -86,7 +86,7 @@ public final class DataHooks {
             // The last flush may just have ended.
             if (skips.test(update)) skipping.add(update.metadata().id);
         if (skipping.containsAll(mutation.getTableIds())) return CommitLogPosition.NONE;
-        CommitLogPosition position = log.apply(mutation.without(skipping));
+        CommitLogPosition position = log.apply(without(mutation, skipping));
         // The memtables of a table that skips it may have been switched meanwhile, as by ALTER out
         // of the engine and TRUNCATE: by this position the write goes to Cassandra's memtable then,
         // and needs a record. Without a position it goes where its group does, which is before.
@@ -95,17 +95,19 @@ public final class DataHooks {
             if (skipping.contains(update.metadata().id) && !skips.test(update))
                 rest.remove(update.metadata().id);
         if (rest.size() < mutation.getTableIds().size()) {
-            CommitLogPosition unused = log.apply(mutation.without(rest));
+            CommitLogPosition unused = log.apply(without(mutation, rest));
         }
         return position;
     }
 
-    private static boolean owns(PartitionUpdate update) {
-        return PetraMemtableFactory.owns(update.metadata());
+    private static Mutation without(Mutation mutation, Set<TableId> tables) {
+        Mutation left = mutation;
+        for (TableId table : tables) left = left.without(table);
+        return left;
     }
 
-    private static boolean skipsLogBySchema(PartitionUpdate update) {
-        return update.metadata().params.memtable.factory().writesShouldSkipCommitLog();
+    private static boolean owns(PartitionUpdate update) {
+        return PetraMemtableFactory.owns(update.metadata());
     }
 
     private static boolean mayBeInEngine(PartitionUpdate update) {
@@ -113,7 +115,7 @@ public final class DataHooks {
     }
 
     private static boolean skipsLog(PartitionUpdate update) {
-        if (!mayBeInEngine(update)) return skipsLogBySchema(update);
+        if (!mayBeInEngine(update)) return false;
         ColumnFamilyStore cfs = ColumnFamilyStore.getIfExists(update.metadata().id);
         return cfs == null ? owns(update) : EngineMemtables.areWritesOurs(cfs);
     }

@@ -25,6 +25,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.Random;
 import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
@@ -606,8 +607,16 @@ class PromoteIT {
         // More than the engine holds in memory.
         PreparedStatement insert =
                 session.prepare("INSERT INTO ks.damaged (k, c, v) VALUES (?, 1, ?)");
-        int keys = 800;
-        for (int k = 0; k < keys; k++) session.execute(insert.bind(k, "v".repeat(100_000)));
+        int keys = 1_200;
+        Random random = new Random(1);
+        for (int k = 0; k < keys; k++)
+            // Which cannot be compressed by much.
+            session.execute(
+                    insert.bind(
+                            k,
+                            random.ints(50_000, 'a', 'a' + 64)
+                                    .mapToObj(Character::toString)
+                                    .collect(Collectors.joining())));
         shadow("damaged");
         session.close();
         node.process().stop();
@@ -620,10 +629,9 @@ class PromoteIT {
                         // But for the ends, which are read to open it.
                         long size = Files.size(file);
                         try (FileChannel data = FileChannel.open(file, StandardOpenOption.WRITE)) {
-                            for (long at = 1_000; at < size - 200_000; at += 50_000)
-                                data.write(ByteBuffer.allocate(100), at);
+                            for (long at = 1_000; at < size - 100_000; at += 20_000)
+                                damaged += data.write(ByteBuffer.allocate(100), at);
                         }
-                        damaged++;
                     }
         assertThat(damaged).isPositive();
         node.restart();
