@@ -44,6 +44,7 @@ import org.apache.cassandra.db.rows.UnfilteredRowIterator;
 import org.apache.cassandra.dht.Murmur3Partitioner;
 import org.apache.cassandra.dht.Range;
 import org.apache.cassandra.dht.Token;
+import org.apache.cassandra.io.FSReadError;
 import org.apache.cassandra.schema.TableId;
 import org.apache.cassandra.schema.TableMetadata;
 import org.apache.cassandra.utils.ByteBufferUtil;
@@ -210,6 +211,15 @@ class RocksStoreTest {
                 .isInstanceOf(CorruptStoreException.class)
                 .hasMessageContaining("never completed");
         assertThat(third.directory()).doesNotExist();
+    }
+
+    /** A store whose disk fails for a moment would be taken for one that is being created. */
+    @Test
+    void whatCannotBeLookedAtIsNotMissing() throws IOException {
+        Path loop = directory.resolve("loop");
+        Files.createSymbolicLink(loop, loop);
+        assertThatThrownBy(() -> new StoreDescriptor(Tables.spec(loop, TABLE)).prepare())
+                .isInstanceOf(FSReadError.class);
     }
 
     /** Of two tables that one thread reads in turn, each has its own. */

@@ -67,8 +67,9 @@ public final class StoreDescriptor {
     public boolean prepare() {
         Path file = directory.resolve(NAME);
         try {
-            if (!Files.exists(file)) {
-                if (Files.exists(directory) && !isEmpty())
+            // What a failing disk does not tell is there: to write it anew would be the end of it.
+            if (Files.notExists(file)) {
+                if (!Files.notExists(directory) && !isEmpty())
                     throw new CorruptStoreException(
                             directory
                                     + " is not empty and has no file "
