@@ -450,11 +450,11 @@ public final class StoreLocation {
         if (last.isPresent() && !isBelow(last.getAsLong())) pointer.write(last.getAsLong() + 1);
     }
 
-    /** Whether a generation is known to be garbage, or nothing says what is alive. */
+    /** Whether a generation is known to be garbage. */
     private boolean isBelow(long generation) {
         try {
             OptionalLong live = live();
-            return live.isEmpty() || generation < live.getAsLong();
+            return live.isPresent() && generation < live.getAsLong();
         } catch (CorruptStoreException e) {
             return false;
         }

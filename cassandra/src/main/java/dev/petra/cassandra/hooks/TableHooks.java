@@ -133,10 +133,10 @@ public final class TableHooks {
             EngineMemtable table = EngineMemtables.current(cfs);
             if (table == null) return;
             String name = table.generation().stores().displayName();
-            // Of a hidden table the rows of its base are gone by now.
-            boolean isHidden = cfs.isIndex();
+            // Of those the rows of the base are gone by now.
+            boolean isOfBase = cfs.isIndex() || cfs.metadata().isView();
             if (table.departure() != 0
-                    || (!isHidden && table.generation().stores().migration().isUnderWay()))
+                    || (!isOfBase && table.generation().stores().migration().isUnderWay()))
                 throw Truncation.isMigrating(name);
             checkNotLeaving(cfs, name);
             table.generation().stores().countTruncation();

@@ -4,9 +4,11 @@ package dev.petra.cassandra.migration;
 import com.google.common.util.concurrent.RateLimiter;
 import dev.petra.cassandra.table.CompactionInfos;
 import dev.petra.cassandra.table.TableGenerations;
-import java.nio.file.Path;
 import java.time.Duration;
 import java.util.Arrays;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Set;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.locks.ReentrantLock;
@@ -17,10 +19,13 @@ import org.apache.cassandra.db.DisallowedDirectories;
 import org.apache.cassandra.db.compaction.CompactionInfo;
 import org.apache.cassandra.db.compaction.CompactionManager;
 import org.apache.cassandra.db.compaction.OperationType;
+import org.apache.cassandra.io.FSError;
 import org.apache.cassandra.io.util.File;
 import org.apache.cassandra.schema.TableMetadata;
 import org.apache.cassandra.utils.TimeUUID;
 import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * The way of one table's data into its engine or out of it, in steps that can each be repeated
@@ -28,6 +33,8 @@ import org.jspecify.annotations.Nullable;
  * all the while: what is in both places merges to the same as what is in one.
  */
 public abstract class Migration {
+    private static final Logger logger = LoggerFactory.getLogger(Migration.class);
+
     /** How long a migration rests that has to wait for something. */
     static final Duration SOON = Duration.ofSeconds(1);
 
@@ -41,12 +48,35 @@ public abstract class Migration {
     private final AtomicLong doneBytes = new AtomicLong();
     private volatile Progress progress = new Progress();
     private volatile String state = "waiting to begin";
+
+    /** The table's, as long as their disks could be read. */
+    private final List<Set<File>> directories;
+
     private final ReentrantLock stepping = new ReentrantLock();
 
     Migration(ColumnFamilyStore cfs, TableGenerations stores, long number) {
         this.cfs = cfs;
         this.stores = stores;
         this.number = number;
+        this.directories = directories(cfs.metadata());
+    }
+
+    /** By each of the names that one may have: Cassandra goes by where links lead. */
+    private static List<Set<File>> directories(TableMetadata table) {
+        return Arrays.stream(DatabaseDescriptor.getNonLocalSystemKeyspacesDataFileLocations())
+                .map(data -> new File(data, table.keyspace + "/" + table.getTableDirectoryName()))
+                .map(Migration::names)
+                .toList();
+    }
+
+    private static Set<File> names(File directory) {
+        Set<File> names = new HashSet<>(Set.of(directory));
+        try {
+            names.add(directory.toCanonical());
+        } catch (RuntimeException | FSError e) {
+            logger.warn("{} cannot be looked at: is its disk failing?", directory, e);
+        }
+        return names;
     }
 
     /**
@@ -94,10 +124,8 @@ public abstract class Migration {
      * has failed, by disk_failure_policy: best_effort. Their SSTables are not among the table's.
      */
     final long unreadableDirectories() {
-        TableMetadata table = cfs.metadata();
-        return Arrays.stream(DatabaseDescriptor.getNonLocalSystemKeyspacesDataFileLocations())
-                .map(data -> Path.of(data, table.keyspace, table.getTableDirectoryName()))
-                .filter(directory -> DisallowedDirectories.isUnreadable(new File(directory)))
+        return directories.stream()
+                .filter(names -> names.stream().anyMatch(DisallowedDirectories::isUnreadable))
                 .count();
     }
 

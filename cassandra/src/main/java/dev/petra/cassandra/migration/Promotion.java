@@ -24,6 +24,7 @@ import java.util.List;
 import java.util.Set;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.BooleanSupplier;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.DecoratedKey;
@@ -56,6 +57,9 @@ final class Promotion {
 
     /** How much is read between two looks whether it may go on, and the disk has room. */
     private static final long CHECKED_BYTES = 64L << 20;
+
+    /** How long all SSTables are kept claimed for a stream to end. */
+    private static final Duration STREAM_PATIENCE = Duration.ofMinutes(10);
 
     /** How long the table's store may take no index entries. */
     private static final Duration STALL_PATIENCE = Duration.ofMinutes(10);
@@ -131,11 +135,10 @@ final class Promotion {
         try {
             return tryStep();
         } catch (Refused e) {
-            logger.info(
-                    "The shadow of {} does not become the table, whose SSTables are migrated: {}",
-                    stores.displayName(),
-                    e.getMessage(),
-                    e.getCause());
+            String refused =
+                    "The shadow of {} does not become the table, whose SSTables are migrated: {}";
+            if (e.getCause() == null) logger.info(refused, stores.displayName(), e.getMessage());
+            else logger.warn(refused, stores.displayName(), e.getMessage(), e.getCause());
         } catch (RuntimeException | Error e) {
             // Who drops the table deletes the shadow, and does not wait.
             if (migration.isOver()) logger.debug("{} is over", migration, e);
@@ -156,12 +159,15 @@ final class Promotion {
             migration.state("waiting for the flush of the former memtable");
             return Migration.SOON;
         }
+        if (!mayPurge()) {
+            migration.state("waiting for a stream of the table's SSTables");
+            return Migration.SOON;
+        }
         complete();
         if (++attempts > MOST_ATTEMPTS)
             throw new Refused("its SSTables could not be had without a compaction of them");
         if (migration.shown(this::claimAndTake)) return null;
-        migration.state(
-                "waiting for a compaction or a stream of the table's SSTables, or for the shadow");
+        migration.state("waiting for a compaction of the table's SSTables, or for the shadow");
         return Migration.SOON;
     }
 
@@ -206,12 +212,25 @@ final class Promotion {
             throw new Refused("the table keeps deletions whose grace has passed");
         // What came by a stream may be old, and nobody has looked at it.
         if (stores.ingests() > 0) throw new Refused("a stream came to the table's store");
-        if (!mayPurge()) throw new Refused("SSTables of the table are being streamed");
     }
 
     /** Whether no stream forbids that deletions go which may hide what it brings or sends. */
     private boolean mayPurge() {
         return stores.streams().mayPurge(() -> true);
+    }
+
+    private static Refused streamed() {
+        return new Refused("SSTables of the table are being streamed");
+    }
+
+    /** Of a stream that has begun since the SSTables were claimed. */
+    private void awaitStreams() {
+        long deadline = System.nanoTime() + STREAM_PATIENCE.toNanos();
+        while (!mayPurge()) {
+            check();
+            if (System.nanoTime() - deadline > 0) throw streamed();
+            pause();
+        }
     }
 
     private static Refused over() {
@@ -282,7 +301,7 @@ final class Promotion {
 
     private void checkRoom(long bytes) {
         Path place = stores.tableDirectory();
-        String lack = place == null ? null : shadow.lackOfRoom(place, bytes);
+        String lack = place == null ? null : shadow.lackOfRoom(place, bytes, 2 * SLICE_BYTES);
         if (lack != null) throw new Refused(lack);
     }
 
@@ -327,6 +346,10 @@ final class Promotion {
     private void progress(long bytes) {
         if (migration.isHalted()) throw new Refused("it was stopped");
         migration.moved(bytes);
+        look(bytes);
+    }
+
+    private void look(long bytes) {
         unchecked += bytes;
         if (unchecked < CHECKED_BYTES) return;
         unchecked = 0;
@@ -348,7 +371,7 @@ final class Promotion {
     }
 
     private void prepare(StreamSink sink) {
-        long deadline = System.nanoTime() + STALL_PATIENCE.toNanos();
+        AtomicLong stalled = new AtomicLong();
         WriteStalls.sitOut(
                 () -> {
                     try {
@@ -358,7 +381,10 @@ final class Promotion {
                     }
                 },
                 stall -> {
-                    if (stall.isDiskFull() || System.nanoTime() - deadline > 0) throw stall;
+                    long now = System.nanoTime();
+                    stalled.compareAndSet(0, now);
+                    if (stall.isDiskFull() || now - stalled.get() > STALL_PATIENCE.toNanos())
+                        throw stall;
                     progress(0);
                 });
     }
@@ -375,7 +401,8 @@ final class Promotion {
             while (true) {
                 ByteBuffer block = next(reader);
                 if (block == null) break;
-                progress(0);
+                if (migration.isHalted()) throw new Refused("it was stopped");
+                look(block.remaining());
                 writer.take(block);
             }
             writer.end();
@@ -417,6 +444,7 @@ final class Promotion {
             LifecycleTransaction claimed,
             Generation generation,
             ShadowSource.Moment moment) {
+        awaitStreams();
         // What was written before is looked at: it must not show by this.
         awaitLooked();
         stores.lockContent();
@@ -427,6 +455,7 @@ final class Promotion {
                             () -> {
                                 check();
                                 check(moment);
+                                if (!mayPurge()) throw streamed();
                                 // An ALTER may have been under way at that moment.
                                 check(shadow.moment());
                                 if (stores.current() != generation)

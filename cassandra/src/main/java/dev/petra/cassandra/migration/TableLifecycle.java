@@ -69,7 +69,7 @@ public final class TableLifecycle {
         if (TableRegistry.isBeingDropped(cfs)) return known.drop();
         // Announced since TRUNCATE looked: a crash would leave SSTables without the deletions that
         // the store had for them.
-        if (known.migration().isUnderWay() && !cfs.isIndex())
+        if (known.migration().isUnderWay() && !cfs.isIndex() && !cfs.metadata().isView())
             throw Truncation.isMigrating(known.displayName());
         return known.successor();
     }

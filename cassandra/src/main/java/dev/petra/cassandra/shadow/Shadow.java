@@ -327,10 +327,10 @@ public final class Shadow {
         return partIsOpen;
     }
 
-    /** Why so many bytes more are too much for a disk, or for this shadow's; or null. */
-    @Nullable String lackOfRoom(Path tableDirectory, long bytes) {
+    /** {@link ShadowSource#lackOfRoom}. */
+    @Nullable String lackOfRoom(Path tableDirectory, long bytes, long ownBytes) {
         String lack = lackOfRoom(new ShadowFolder(tableDirectory, Disk.REAL), bytes);
-        return lack != null ? lack : lackOfRoom(folder(), bytes);
+        return lack != null ? lack : lackOfRoom(folder(), ownBytes);
     }
 
     /** The table has no shadow any more. */

@@ -148,8 +148,11 @@ public final class ShadowSource {
         }
     }
 
-    /** Why so many bytes more are too much for the disk of this directory of the table, or null. */
-    public @Nullable String lackOfRoom(Path tableDirectory, long bytes) {
-        return shadow.lackOfRoom(tableDirectory, bytes);
+    /**
+     * Why so many bytes more are too much for the disk of this directory of the table, or for the
+     * shadow's own; or null.
+     */
+    public @Nullable String lackOfRoom(Path tableDirectory, long bytes, long ownBytes) {
+        return shadow.lackOfRoom(tableDirectory, bytes, ownBytes);
     }
 }

@@ -150,7 +150,9 @@ final class EndedGenerations {
             logger.error(
                     "The table {} was dropped or has left its engine, and files in {} could not be"
                             + " deleted. Nothing reads them. They take disk space until the node"
-                            + " starts again, which tries again: leave LIVE and MOVING as they are",
+                            + " starts again, which tries again: leave LIVE and MOVING as they"
+                            + " are. If the file LIVE there could not be written either, that"
+                            + " start moves the data of a dropped table to a snapshot",
                     stores.displayName(),
                     directory,
                     e);

@@ -314,12 +314,15 @@ class MigrateInTest {
     void aMigrationDoesNotEndWhileADiskOfTheTableHasFailed() throws Exception {
         TableMetadata table =
                 TestTables.table("CREATE TABLE on_a_failed_disk (p int PRIMARY KEY, v int)");
-        MigrateIn migration = migration(TableMetadataRef.forOfflineTools(table), sstable(1, 1));
         Config config = DatabaseDescriptor.getRawConfig();
         String[] usual = config.data_file_directories;
-        config.data_file_directories = new String[] {temp.toString()};
+        // Cassandra knows SSTables by where links lead.
+        Path disk = Files.createDirectories(temp.resolve("disk")).toRealPath();
+        Path link = Files.createSymbolicLink(temp.resolve("link"), disk);
+        config.data_file_directories = new String[] {link.toString()};
         try {
-            Path directory = temp.resolve(table.keyspace).resolve(table.getTableDirectoryName());
+            MigrateIn migration = migration(TableMetadataRef.forOfflineTools(table), sstable(1, 1));
+            Path directory = disk.resolve(table.keyspace).resolve(table.getTableDirectoryName());
             DisallowedDirectories.maybeMarkUnreadable(
                     new File(directory.resolve("nb-1-big-Data.db")));
             while (Duration.ZERO.equals(migration.step())) assertThat(attempts).hasSize(1);

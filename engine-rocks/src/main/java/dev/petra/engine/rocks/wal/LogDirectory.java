@@ -27,12 +27,25 @@ public final class LogDirectory implements AutoCloseable {
     private volatile long forcedVersion = -1;
 
     private FileChannel channel;
+
+    /**
+     * In its place if an interrupt closes it: opened before, since the kernel tells an error that
+     * the interrupt may have kept from being told only to descriptors that were open then.
+     */
+    private FileChannel spare;
+
     private int forces;
 
     /** Opens it: a failure from here on is reported. */
     public LogDirectory(Path directory) throws IOException {
         this.directory = directory;
         this.channel = FileChannel.open(directory);
+        try {
+            this.spare = FileChannel.open(directory);
+        } catch (IOException e) {
+            channel.close();
+            throw e;
+        }
     }
 
     /**
@@ -78,14 +91,25 @@ public final class LogDirectory implements AutoCloseable {
                 interrupted |= Thread.interrupted();
                 try {
                     channel.force(true);
-                    return;
+                    break;
                 } catch (ClosedByInterruptException e) {
                     interrupted = true;
-                    channel = FileChannel.open(directory);
+                    if (!spare.isOpen()) spare = FileChannel.open(directory);
+                    channel = spare;
                 }
             }
         } finally {
             if (interrupted) Thread.currentThread().interrupt();
+        }
+        if (spare == channel) renewSpare();
+    }
+
+    private void renewSpare() {
+        try {
+            spare = FileChannel.open(directory);
+        } catch (IOException e) {
+            // Too many open files. It is tried again when an interrupt asks for it.
+            logger.debug("{} cannot be opened", directory, e);
         }
     }
 
@@ -96,6 +120,10 @@ public final class LogDirectory implements AutoCloseable {
 
     @Override
     public synchronized void close() throws IOException {
-        channel.close();
+        try {
+            channel.close();
+        } finally {
+            spare.close();
+        }
     }
 }

@@ -6,6 +6,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
@@ -43,7 +44,25 @@ class LogDirectoryTest {
                 names.force(number);
                 assertThat(Thread.interrupted()).isTrue();
                 assertThat(names.forces()).isEqualTo(number - 1);
+                // One to go on with if the next interrupt keeps an error from being told.
+                assertThat(descriptors()).isEqualTo(2);
             }
+        }
+        assertThat(descriptors()).isZero();
+    }
+
+    private long descriptors() throws IOException {
+        try (Stream<Path> all = Files.list(Path.of("/proc/self/fd"))) {
+            return all.filter(this::isOfDirectory).count();
+        }
+    }
+
+    private boolean isOfDirectory(Path descriptor) {
+        try {
+            return Files.readSymbolicLink(descriptor).equals(directory.toRealPath());
+        } catch (IOException e) {
+            // That of this listing.
+            return false;
         }
     }
 }
