@@ -259,13 +259,13 @@ class BenchIT {
                 results(
                         "client",
                         "read,mixed,openLoop,scan",
-                        "rocks,legacy-latest,legacy-latest-shadow",
+                        "rocks,legacy-latest-shadow",
                         "--live",
                         "--unequal-memory",
                         "--workload=opaque",
                         "--warmups=1",
                         "--rounds=2");
-        for (String engine : List.of("rocks", "legacy-latest", "legacy-latest-shadow")) {
+        for (String engine : List.of("rocks", "legacy-latest-shadow")) {
             for (String operation : List.of("read", "mixed")) {
                 assertThat(median(results, engine, operation, "throughput")).isGreaterThan(10);
                 assertThat(median(results, engine, operation, "cpu")).isPositive();
@@ -275,7 +275,7 @@ class BenchIT {
             for (int percent : LiveNodes.RATES) {
                 String at = StoreBenchmark.at(percent);
                 assertThat(median(results, engine, "openLoop", "rate" + at))
-                        .isEqualTo(median(results, "legacy-latest", "openLoop", "rate" + at));
+                        .isEqualTo(median(results, "rocks", "openLoop", "rate" + at));
                 assertThat(median(results, engine, "openLoop", "read P99" + at)).isPositive();
             }
         }

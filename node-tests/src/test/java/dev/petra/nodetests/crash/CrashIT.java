@@ -54,8 +54,9 @@ class CrashIT {
                     "leave drop",
                     "enter dispose",
                     "leave dispose",
-                    "enter deleteDropped",
-                    "leave deleteDropped",
+                    "enter deleteFolderNow",
+                    "leave movePast",
+                    "leave deleteFolderNow",
                     "leave unloadCf");
 
     private static final List<String> POINTS =
@@ -69,7 +70,8 @@ class CrashIT {
                     OURS + "table.TableGenerations#successor",
                     OURS + "table.TableGenerations#drop",
                     OURS + "table.EndedGenerations#dispose",
-                    OURS + "table.EndedGenerations#deleteDropped");
+                    OURS + "table.EndedGenerations#deleteFolderNow",
+                    OURS + "disk.StoreLocation#movePast");
 
     private static final int WRITERS = 3;
 
