@@ -75,9 +75,8 @@ public final class CommitLogOrder {
         named.removeAll(tables);
         boolean complete = false;
         try {
-            // Of a table that takes no writes the next section's marker tries it again: until then
-            // it
-            // is valid in spite of what the table lacks.
+            // The next section's marker tries a table again that takes no writes; until then this
+            // one is valid in spite of what the table lacks.
             complete = sync(engines.get(), all, tables);
         } catch (RuntimeException | Error e) {
             // The place of the marker is taken: if Cassandra came to this section again it would

@@ -90,16 +90,14 @@ public final class NodetoolHooks {
      */
     public static @Nullable AllSSTableOpStatus verify(
             ColumnFamilyStore cfs, IVerifier.Options options) {
-        EngineMemtable departing = EngineMemtables.departing(cfs);
-        if (EngineMemtables.current(cfs) == null && departing != null) {
-            // These are of SSTables alone.
-            if (!options.checkVersion && !options.mutateRepairStatus) {
-                var unused = NodetoolOperations.verify(departing, cfs, options);
-            }
-            return null;
-        }
         EngineMemtable table = EngineMemtables.current(cfs);
-        return table == null ? null : result(cfs, NodetoolOperations.verify(table, cfs, options));
+        if (table != null) return result(cfs, NodetoolOperations.verify(table, cfs, options));
+        EngineMemtable departing = EngineMemtables.departing(cfs);
+        // These are of SSTables alone.
+        if (departing != null && !options.checkVersion && !options.mutateRepairStatus) {
+            var unused = NodetoolOperations.verify(departing, cfs, options);
+        }
+        return null;
     }
 
     /**

@@ -186,13 +186,13 @@ final class Promotion {
             check();
             if (System.nanoTime() - deadline > 0)
                 throw new Refused("it does not keep up with the table's writes");
-            pause();
+            pause(1);
         }
     }
 
-    private static void pause() {
+    private static void pause(int millis) {
         try {
-            TimeUnit.MILLISECONDS.sleep(1);
+            TimeUnit.MILLISECONDS.sleep(millis);
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
             throw new Refused("interrupted");
@@ -229,7 +229,7 @@ final class Promotion {
         while (!mayPurge()) {
             check();
             if (System.nanoTime() - deadline > 0) throw streamed();
-            pause();
+            pause(100);
         }
     }
 

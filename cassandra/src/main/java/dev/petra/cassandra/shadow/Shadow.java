@@ -305,13 +305,7 @@ public final class Shadow {
         }
         try {
             engine().deleteStore(folder.copy(number));
-            return engine().openStore(
-                            new StoreSpec(
-                                            folder.copy(number),
-                                            cfs.name + " (shadow)",
-                                            number,
-                                            cfs.metadata)
-                                    .withoutDurability());
+            return openStore(folder, number);
         } catch (RuntimeException | Error e) {
             partIsClosed();
             throw e;
@@ -448,16 +442,14 @@ public final class Shadow {
     }
 
     private ShadowCopy open(ShadowFolder folder, long number, LateWrites late) {
-        TableStore store =
-                engine().openStore(
-                                // Its name is a part of its identity: no store of a table.
-                                new StoreSpec(
-                                                folder.copy(number),
-                                                cfs.name + " (shadow)",
-                                                number,
-                                                cfs.metadata)
-                                        .withoutDurability());
-        return new ShadowCopy(cfs, store, number, late, this::moment);
+        return new ShadowCopy(cfs, openStore(folder, number), number, late, this::moment);
+    }
+
+    private TableStore openStore(ShadowFolder folder, long number) {
+        // Its name is a part of its identity: no store of a table.
+        String storeName = cfs.name + " (shadow)";
+        StoreSpec spec = new StoreSpec(folder.copy(number), storeName, number, cfs.metadata);
+        return engine().openStore(spec.withoutDurability());
     }
 
     private StorageEngine engine() {
