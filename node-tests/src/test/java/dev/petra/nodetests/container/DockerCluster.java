@@ -408,6 +408,19 @@ final class DockerCluster implements AutoCloseable {
                 migrations -> assertThat(migrations).isEmpty());
     }
 
+    /** Waits until the shadow of a table has caught up on each node. */
+    void awaitShadows(CqlSession session, String table) throws InterruptedException {
+        String[] name = table.split("\\.", -1);
+        awaitOnEach(
+                session,
+                "SELECT caught_up FROM petra.shadow WHERE keyspace_name = '"
+                        + name[0]
+                        + "' AND table_name = '"
+                        + name[1]
+                        + "'",
+                shadows -> assertThat(shadows).containsExactly("[caught_up:true]"));
+    }
+
     /** Waits until each node reads a table from all replicas, and so sees them up. */
     void awaitReplicas(CqlSession session, String table) throws InterruptedException {
         awaitOnEach(

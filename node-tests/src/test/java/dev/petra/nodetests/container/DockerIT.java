@@ -102,7 +102,8 @@ class DockerIT {
     private static String mixed(String memtable) {
         return "memtable:\n  configurations:\n    mixed:\n      class_name: "
                 + memtable
-                + (memtable.equals(OURS) ? ENGINE : "\n");
+                + (memtable.equals(OURS) ? ENGINE : "\n")
+                + "    rocks_shadow:\n      inherits: rocks\n      parameters: {mode: shadow}\n";
     }
 
     @AfterAll
@@ -447,5 +448,47 @@ class DockerIT {
             cluster.awaitMigrations(session);
         }
         check();
+    }
+
+    /** What {@code docs/adopting.md} does, with a node that ends in each step. */
+    @Test
+    @Order(1)
+    void aTableIsShadowedTakenIntoTheEngineAndMovedBackWhileNodesEnd() throws Exception {
+        begin("default");
+        alter("rocks_shadow");
+        cluster.kill(3);
+        progress(50);
+        cluster.startAgain(3);
+        cluster.awaitShadows(session, table);
+        progress(20);
+
+        alter("rocks");
+        cluster.kill(2);
+        progress(50);
+        cluster.startAgain(2);
+        cluster.awaitMigrations(session);
+        // The shadow of a node that was killed is not whole: there it is the SSTables.
+        for (int node : new int[] {1, 3})
+            assertThat(cluster.node(node).getLogs())
+                    .contains("The shadow of " + table + " is in the table's store");
+        cluster.cutOff(3);
+        progress(50);
+        cluster.heal(3);
+
+        alter("default");
+        cluster.kill(1);
+        progress(50);
+        cluster.startAgain(1);
+        cluster.awaitMigrations(session);
+        check();
+    }
+
+    /** Returns when all nodes have heard of it. */
+    private void alter(String memtable) {
+        session.execute(
+                SimpleStatement.newInstance(
+                                "ALTER TABLE " + table + " WITH memtable = '" + memtable + "'")
+                        .setTimeout(CHECK));
+        assertThat(session.checkSchemaAgreement()).isTrue();
     }
 }
