@@ -386,14 +386,21 @@ public final class ReopenableDatabase {
      * What whoever wants to write is told.
      *
      * @param reason null if it was just opened anew, or is about to be without damaged indexes
+     * @throws dev.petra.engine.rocks.wal.FailedSyncError if a sync of the log has failed
      */
     private RuntimeException refused(@Nullable Refusal reason) {
         Database present = opened.database();
         Database.SyncFailure unsynced = present.isFreed() ? null : present.syncFailure();
-        // Then it is not opened anew, whatever the reason is.
+        // Then it is not opened anew, whatever the reason is: nobody is to wait for that.
         if (unsynced != null)
-            return new WriteStallException(
-                    "The store of " + name() + " takes no writes. " + unsynced.getMessage());
+            return RocksErrors.onWrite(
+                    new Database.SyncFailure(
+                            "The store of "
+                                    + name()
+                                    + " takes no writes. "
+                                    + unsynced.getMessage()),
+                    name(),
+                    spec.directory());
         if (reason != null) return reason.exception(name(), spec.directory());
         return index.isDamaged()
                 ? Refusal.damagedIndex(INDEXES_DAMAGED).exception(name(), spec.directory())
