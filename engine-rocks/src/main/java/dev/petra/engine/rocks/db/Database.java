@@ -755,12 +755,12 @@ public final class Database implements AutoCloseable {
         long version = version();
         boolean whole = syncWal();
         if (!whole) {
-            force(() -> LogFiles.force(Path.of(db.getName())));
+            forceLogs();
             // It waits for a sync of RocksDB's that is under way: the kernel may have told that one
             // what it did not tell ours.
             var unused = syncWal();
         }
-        force(() -> names.force(version));
+        forceNames(version);
         // RocksDB syncs the directory anew, and in recovering from an error logs too.
         checkSyncs();
         return whole;
@@ -771,7 +771,7 @@ public final class Database implements AutoCloseable {
      */
     void syncNames() throws RocksDBException {
         long version = version();
-        force(() -> names.force(version));
+        forceNames(version);
         checkSyncs();
     }
 
@@ -831,13 +831,24 @@ public final class Database implements AutoCloseable {
         return released;
     }
 
-    private interface Force {
-        void run() throws IOException;
+    private void forceLogs() throws RocksDBException {
+        try {
+            LogFiles.force(Path.of(db.getName()));
+        } catch (LogFiles.FailedForce e) {
+            log.syncFailed(String.valueOf(e.getCause()));
+            checkSyncs();
+        } catch (IOException e) {
+            // Nothing of a sync has failed, and the next one tries again.
+            throw new RocksDBException("The log cannot be opened to be synced: " + e);
+        }
     }
 
-    private void force(Force files) throws RocksDBException {
+    /**
+     * A descriptor that is lost may have been told of a failure: whatever it is, it is for good.
+     */
+    private void forceNames(long version) throws RocksDBException {
         try {
-            files.run();
+            names.force(version);
         } catch (IOException e) {
             log.syncFailed(e.toString());
             checkSyncs();

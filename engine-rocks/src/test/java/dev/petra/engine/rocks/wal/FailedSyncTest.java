@@ -286,6 +286,77 @@ class FailedSyncTest {
         assertThat(run(WritingInBatchMode.class, "")).contains("The log of ks.t could not be");
     }
 
+    /** The process: directory. */
+    static final class Describing {
+        private Describing() {}
+
+        public static void main(String[] args) throws Exception {
+            StorageEngine engine = Tables.engine();
+            engine.walSync(WalSync.PERIODIC, Duration.ofHours(1));
+            TableStore store = Tables.open(engine, Path.of(args[0], "1"), TABLE);
+            store.indexes().define(INDEX);
+            for (int row = 0; row < ROWS; row++) write(store, row);
+            // A new log, the name of which is not synced yet.
+            store.flush();
+            Path bad = create(When.DIRECTORY_OF_OTHER.failing());
+            // The catalog is to say that there are deletions before there is one.
+            PartitionUpdate deletion =
+                    PartitionUpdate.fullPartitionDelete(TABLE, Tables.key(TABLE, 0), 1, 1);
+            assertThat(catchThrowable(() -> store.write(deletion, List.of())))
+                    .isInstanceOf(FailedSyncError.class)
+                    .hasMessageContaining(FOR_GOOD)
+                    .hasStackTraceContaining("Input/output error");
+            assertThat(bad).doesNotExist();
+            assertAllThere(store);
+            System.out.println(WELL);
+            Runtime.getRuntime().halt(0);
+        }
+    }
+
+    /** What the catalog says is durable before there is data that needs it. */
+    @Test
+    void theCatalogSaysNothingWithoutTheNameOfItsLog() throws Exception {
+        assertThat(run(Describing.class, "")).contains("The log of ks.t could not be");
+    }
+
+    /** The process: directory. */
+    static final class NotOpening {
+        private NotOpening() {}
+
+        public static void main(String[] args) throws Exception {
+            StorageEngine engine = Tables.engine();
+            engine.walSync(WalSync.PERIODIC, Duration.ofHours(1));
+            TableStore store = Tables.open(engine, Path.of(args[0], "1"), TABLE);
+            store.indexes().define(INDEX);
+            for (int row = 0; row < ROWS; row++) write(store, row);
+            // As one that may not be opened, or with too many open files.
+            Path log = Files.createDirectory(Path.of(args[0], "1", "999999.log"));
+            // RocksDB makes no other log, which it could sync, before this one was synced.
+            Path meanwhile = create("PETRA_MEANWHILE");
+            create("PETRA_FULL");
+            assertThat(catchThrowable(() -> write(store, ROWS)))
+                    .isInstanceOf(WriteStallException.class);
+            assertThat(catchThrowable(() -> engine.syncAcknowledged(id -> true)))
+                    .isInstanceOf(FSWriteError.class)
+                    .isNotInstanceOf(FailedSyncError.class)
+                    .hasMessageNotContaining(FOR_GOOD);
+            Files.delete(log);
+            Files.deleteIfExists(meanwhile);
+            Tables.await(
+                    "a sync",
+                    () -> catchThrowable(() -> engine.syncAcknowledged(id -> true)) == null);
+            Tables.await("a write", () -> catchThrowable(() -> write(store, ROWS)) == null);
+            assertAllThere(store);
+            engine.close();
+            System.out.println(WELL);
+        }
+    }
+
+    @Test
+    void aLogThatCannotBeOpenedFailsThatSyncOnly() throws Exception {
+        assertThat(run(NotOpening.class, "")).doesNotContain("could not be synced (");
+    }
+
     private String run(Class<?> main, String argument) throws Exception {
         Path library = Preloaded.compile("failsync", directory);
         List<String> command =
