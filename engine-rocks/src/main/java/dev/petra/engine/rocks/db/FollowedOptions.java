@@ -22,6 +22,9 @@ final class FollowedOptions {
     /** What the files were asked to be when that was looked at last. */
     private volatile @Nullable Asked followed;
 
+    /** Which has refused some since it took all that it was told; it may have taken the others. */
+    private volatile @Nullable Database refusing;
+
     FollowedOptions(ReopenableDatabase database, SharedResources resources, StoreSpec spec) {
         this.database = database;
         this.resources = resources;
@@ -54,33 +57,43 @@ final class FollowedOptions {
         if (asked.isSame(followed)) return;
         FileOptions wanted =
                 FileOptions.of(table, asked.automatic, asked.partitioned, resources.settings());
-        // If it cannot be now, it is tried again.
+        // If it cannot be now, it is tried again; what is refused, when the table is altered.
         if (database.writeFiles(wanted)) followed = asked;
+    }
+
+    /** Whether RocksDB writes files so already. */
+    @SuppressWarnings("ReferenceEquality")
+    boolean isTold(Opened present, FileOptions wanted) {
+        return wanted.equals(present.files()) && refusing != present.database();
     }
 
     /**
      * Tells RocksDB. Options that it refuses are logged; then it writes as before.
      *
      * @param present of which the caller has counted a use
+     * @return false if it refuses some
      */
-    void tell(Opened present, FileOptions wanted) {
+    boolean tell(Opened present, FileOptions wanted) {
         String name = spec.displayName();
         try {
             tell(present, wanted, limits(present, wanted));
         } catch (IllegalStateException | RocksDBException e) {
             logger.error(
-                    "RocksDB refuses the new options of {}: its files are written as before until"
-                            + " the node is restarted",
+                    "RocksDB refuses the new options of {}: its files are written as before. ALTER"
+                            + " them",
                     name,
                     e);
-            return;
+            refusing = present.database();
+            return false;
         }
+        refusing = null;
         logger.info("The files of {} are written with {} from now on", name, wanted);
         if (wanted.compaction().universal() != present.universal())
             logger.warn(
                     "{} switches to {} compaction when the node is restarted",
                     name,
                     present.universal() ? "leveled" : "size-tiered");
+        return true;
     }
 
     private void tell(Opened present, FileOptions wanted, LevelZeroLimits limits) {

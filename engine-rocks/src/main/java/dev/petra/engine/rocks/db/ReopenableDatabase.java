@@ -788,11 +788,10 @@ public final class ReopenableDatabase {
 
     /** {@link FollowedOptions}; false if it is to be tried again. */
     boolean writeFiles(FileOptions wanted) {
-        return wanted.equals(opened.files())
+        return options.isTold(opened, wanted)
                 || ifOpen(
                         present -> {
-                            options.tell(present, wanted);
-                            opened = present.writing(wanted);
+                            if (options.tell(present, wanted)) opened = present.writing(wanted);
                         });
     }
 

@@ -17,6 +17,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Random;
+import java.util.concurrent.atomic.AtomicReference;
 import org.apache.cassandra.db.BufferClustering;
 import org.apache.cassandra.db.Slice;
 import org.apache.cassandra.db.Slices;
@@ -319,13 +320,77 @@ class FileOptionsTest {
     }
 
     private String inForce(String family) throws IOException {
+        String all = Files.readString(newestOptions());
+        int from = all.indexOf("[CFOptions \"" + family + "\"]");
+        return all.substring(from, all.indexOf("[TableOptions", from));
+    }
+
+    private Path newestOptions() throws IOException {
         try (var files = Files.newDirectoryStream(directory.resolve("1"), "OPTIONS-??????")) {
             Path newest = null;
             for (Path file : files) if (newest == null || file.compareTo(newest) > 0) newest = file;
-            String all = Files.readString(newest);
-            int from = all.indexOf("[CFOptions \"" + family + "\"]");
-            return all.substring(from, all.indexOf("[TableOptions", from));
+            return newest;
         }
+    }
+
+    private FileOptions told() {
+        AtomicReference<FileOptions> told = new AtomicReference<>();
+        assertThat(reopenable().ifOpen(present -> told.set(present.files()))).isTrue();
+        return told.get();
+    }
+
+    private ReopenableDatabase reopenable() {
+        return Tables.context(store).reopenable();
+    }
+
+    @Test
+    void optionsThatRocksDbRefusesDoNotCountAsTold() throws IOException {
+        table("compression = {'class': 'LZ4Compressor'}");
+        FileOptions before = told();
+        CompactionSettings compaction = before.compaction();
+        FileOptions bad =
+                new FileOptions(
+                        before.compression(),
+                        before.level(),
+                        before.blockSize(),
+                        before.bitsPerKey(),
+                        new CompactionSettings(
+                                compaction.universal(),
+                                compaction.fanout(),
+                                compaction.fileBytes(),
+                                compaction.fewest(),
+                                compaction.most(),
+                                -1,
+                                compaction.window()),
+                        before.automatic(),
+                        before.partitioned());
+        reopenable().writeFiles(bad);
+        assertThat(told()).isEqualTo(before);
+        // Some of them it may have taken: so those from before are not in force for sure.
+        Path options = newestOptions();
+        reopenable().writeFiles(before);
+        assertThat(newestOptions()).isNotEqualTo(options);
+        options = newestOptions();
+        reopenable().writeFiles(before);
+        assertThat(newestOptions()).isEqualTo(options);
+    }
+
+    /** As by nodetool disableautocompaction, before a full disk had it opened anew. */
+    @Test
+    void aStoreThatMayNotCompactIsOpenedSo() throws IOException {
+        TestTable table = defined("compaction = {'class': 'UnifiedCompactionStrategy'}");
+        store =
+                engine.openStore(
+                        new StoreSpec(
+                                directory.resolve("1"),
+                                "t",
+                                1,
+                                table.ref(),
+                                () -> false,
+                                () -> false));
+        assertThat(told().automatic()).isFalse();
+        assertThat(inForce()).contains("disable_auto_compactions=true");
+        assertThat(inForce("large")).contains("disable_auto_compactions=true");
     }
 
     /** Files that the one left are read, and merged, by the other. */
