@@ -6,6 +6,7 @@ import dev.petra.cassandra.disk.Disk;
 import dev.petra.cassandra.disk.OrphanStores;
 import dev.petra.cassandra.disk.StoreLocation;
 import dev.petra.cassandra.engine.Engines;
+import dev.petra.cassandra.host.Host;
 import dev.petra.engine.CorruptStoreException;
 import dev.petra.engine.StorageEngine;
 import java.io.IOException;
@@ -16,8 +17,10 @@ import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Set;
 import java.util.TreeSet;
+import java.util.function.Supplier;
 import org.apache.cassandra.config.DatabaseDescriptor;
 import org.apache.cassandra.config.InheritingClass;
 import org.apache.cassandra.exceptions.ConfigurationException;
@@ -60,6 +63,7 @@ public final class StartupCheck {
                 Weaving.closestRelease(),
                 Weaving.changedMethods(),
                 Weaving.isInsisted());
+        checkHost(Host::current);
         try {
             OrphanStores.ttl();
         } catch (ConfigurationException e) {
@@ -126,6 +130,26 @@ public final class StartupCheck {
                 "{}. It starts because {}",
                 what,
                 insisted ? "it was woven so" : "-D" + ALLOW_UNKNOWN + "=true is set");
+    }
+
+    /** Refuses a Cassandra of which this jar has no {@link Host}, before anything needs it. */
+    static void checkHost(Supplier<Host> current) throws StartupException {
+        try {
+            Objects.requireNonNull(current.get());
+        } catch (RuntimeException | LinkageError e) {
+            Throwable reason =
+                    e instanceof ExceptionInInitializerError && e.getCause() != null
+                            ? e.getCause()
+                            : e;
+            throw new StartupException(
+                    StartupException.ERR_WRONG_CONFIG,
+                    "Petra does not fit this Cassandra, "
+                            + FBUtilities.getReleaseVersionString()
+                            + ": "
+                            + reason.getMessage()
+                            + ". Install the version of Petra that knows it.",
+                    reason);
+        }
     }
 
     private static Set<String> openConfigurations() throws StartupException {

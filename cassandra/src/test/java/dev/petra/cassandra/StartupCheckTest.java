@@ -7,6 +7,7 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import dev.petra.cassandra.disk.StoreGuard;
 import dev.petra.cassandra.hooks.NodeHooks;
+import dev.petra.cassandra.host.Host;
 import dev.petra.engine.EngineSettings;
 import dev.petra.engine.StorageEngine;
 import dev.petra.engine.StorageEngines;
@@ -69,6 +70,27 @@ class StartupCheckTest {
                     .hasMessageStartingWith(
                             "Cassandra " + each.getKey() + each.getValue() + "A.a(); B.b(int). ")
                     .hasMessageContaining("-Dpetra.allow_unknown_cassandra=true");
+    }
+
+    @Test
+    void aCassandraWithoutAHostIsRefusedByName() {
+        IllegalStateException none = new IllegalStateException("no host for this Cassandra");
+        for (Throwable failure :
+                List.of(
+                        none,
+                        new ExceptionInInitializerError(none),
+                        new NoClassDefFoundError("no host for this Cassandra")))
+            assertThatThrownBy(
+                            () ->
+                                    StartupCheck.checkHost(
+                                            () -> {
+                                                if (failure instanceof Error e) throw e;
+                                                throw none;
+                                            }))
+                    .isInstanceOf(StartupException.class)
+                    .hasMessageContaining("Petra does not fit this Cassandra")
+                    .hasMessageContaining("no host for this Cassandra. Install");
+        assertThatCode(() -> StartupCheck.checkHost(Host::current)).doesNotThrowAnyException();
     }
 
     @Test
