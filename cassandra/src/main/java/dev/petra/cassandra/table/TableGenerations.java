@@ -21,8 +21,10 @@ import java.util.function.BooleanSupplier;
 import java.util.function.Consumer;
 import java.util.function.Supplier;
 import org.apache.cassandra.db.ColumnFamilyStore;
+import org.apache.cassandra.db.Keyspace;
 import org.apache.cassandra.io.FSError;
 import org.apache.cassandra.io.FSWriteError;
+import org.apache.cassandra.schema.Schema;
 import org.apache.cassandra.schema.TableMetadataRef;
 import org.apache.cassandra.service.StorageService;
 import org.apache.cassandra.service.snapshot.TableSnapshot;
@@ -177,11 +179,18 @@ public final class TableGenerations {
 
     /** As the table's options say, or since then {@code nodetool disableautocompaction}. */
     private boolean mayCompact() {
-        ColumnFamilyStore cfs = ColumnFamilyStore.getIfExists(metadata.id);
         // While it starts, Cassandra lets no table compact.
-        if (cfs == null || !StorageService.instance.isDaemonSetupCompleted())
-            return metadata.get().params.compaction.isEnabled();
-        return !cfs.isAutoCompactionDisabled();
+        ColumnFamilyStore cfs =
+                StorageService.instance.isDaemonSetupCompleted() ? loadedTable() : null;
+        return cfs == null
+                ? metadata.get().params.compaction.isEnabled()
+                : !cfs.isAutoCompactionDisabled();
+    }
+
+    /** Null while its keyspace is being loaded, which may be why the store is opened. */
+    private @Nullable ColumnFamilyStore loadedTable() {
+        Keyspace keyspace = Schema.instance.getKeyspaceInstance(metadata.keyspace);
+        return keyspace == null ? null : keyspace.getIfExists(metadata.id);
     }
 
     /** Creates the store of a generation without one, for its first write. */

@@ -59,7 +59,7 @@ final class StoreOpening {
         FileOptions files =
                 FileOptions.of(
                         table,
-                        table.params.compaction.isEnabled(),
+                        spec.mayCompact().getAsBoolean(),
                         resources.indexes().isLarge(),
                         settings);
         boolean indexed = !create && new StoreDescriptor(spec).isIndexed();
