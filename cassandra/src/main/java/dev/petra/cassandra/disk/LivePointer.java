@@ -31,14 +31,22 @@ final class LivePointer {
     /**
      * The number, or nothing if no generation was ever alive.
      *
-     * @throws CorruptStoreException if the file holds anything but a number of at least 1, or
-     *     another number than was written
+     * @throws CorruptStoreException if the file holds anything but a line with a number of at least
+     *     1, or another number than was written
      * @throws FSReadError if it cannot be read
      */
     OptionalLong read() {
         Path file = directory.resolve(NAME);
         String text = ChecksummedText.read(file, MEND);
         if (text == null) return OptionalLong.empty();
+        // "13" and a line feed, cut off, may be "1": what is dead may be there under that number.
+        if (text.matches("[1-9][0-9]{0,17}"))
+            throw new CorruptStoreException(
+                    file
+                            + " must end with a line feed, but holds '"
+                            + text
+                            + "' alone: it may be the beginning of another number. "
+                            + MEND);
         String number = text.endsWith("\n") ? text.substring(0, text.length() - 1) : text;
         if (!number.matches("[1-9][0-9]{0,17}"))
             throw new CorruptStoreException(

@@ -39,11 +39,23 @@ class LivePointerTest {
         assertThat(directory().resolve(LivePointer.NAME)).hasContent("12\ncrc32c=582abdcf\n");
     }
 
+    /** "13" that became "1" had a dead generation 1, not deleted yet, come back. */
     @Test
-    void isReadWithoutTheFinalNewline() throws IOException {
-        Files.createDirectory(directory());
-        Files.writeString(directory().resolve(LivePointer.NAME), "7");
-        assertThat(pointer().read()).hasValue(7);
+    void aNumberThatWasCutOffIsNoOtherNumber() throws IOException {
+        pointer().write(13);
+        byte[] whole = Files.readAllBytes(directory().resolve(LivePointer.NAME));
+        for (int length = 0; length < whole.length; length++) {
+            Files.write(
+                    directory().resolve(LivePointer.NAME), java.util.Arrays.copyOf(whole, length));
+            // A line of its own is what earlier versions wrote.
+            if (length == "13\n".length() || length == whole.length - 1)
+                assertThat(pointer().read()).hasValue(13);
+            else
+                assertThatThrownBy(() -> pointer().read())
+                        .as("%d bytes", length)
+                        .isInstanceOf(CorruptStoreException.class)
+                        .hasMessageContaining("Write the number");
+        }
     }
 
     /** So that a table of an earlier version opens, and an operator can write the file. */

@@ -458,6 +458,20 @@ class TableGenerationsTest {
                 .startsWith(stores().resolve("1") + " is deleted: LIVE says that generation 2");
     }
 
+    /** The pointer named 13, which nothing was written to yet; 1 could not be deleted. */
+    @Test
+    void aPointerThatWasCutOffBringsNothingBack() throws IOException {
+        write(open().current(), "a");
+        Files.writeString(stores().resolve("LIVE"), "1");
+        TableGenerations stores = reopen();
+        assertThatThrownBy(() -> read(stores))
+                .isInstanceOf(UnavailableStoreException.class)
+                .hasMessageContaining("must end with a line feed");
+        assertThatThrownBy(() -> write(stores.current(), "b"))
+                .isInstanceOf(UnavailableStoreException.class);
+        assertThat(stores().resolve("1/lines")).hasContent("a\n");
+    }
+
     @Test
     void aGenerationAboveThePointerIsRefused() throws IOException {
         write(open().current(), "a");
