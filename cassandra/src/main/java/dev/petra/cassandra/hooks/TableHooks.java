@@ -137,7 +137,7 @@ public final class TableHooks {
             boolean isOfBase = cfs.isIndex() || cfs.metadata().isView();
             if (table.departure() != 0
                     || (!isOfBase && table.generation().stores().migration().isUnderWay()))
-                throw Truncation.isMigrating(name);
+                throw Truncation.isMigrating(name, Migrations.state(table.generation().stores()));
             checkNotLeaving(cfs, name);
             table.generation().stores().countTruncation();
             EngineMemtables.forgetAll(cfs, table.generation());
@@ -169,7 +169,7 @@ public final class TableHooks {
     public static long beforeTruncate(ColumnFamilyStore cfs) {
         TableGenerations stores = TableRegistry.find(cfs);
         if (stores != null && stores.migration().isUnderWay())
-            throw Truncation.isMigrating(stores.displayName());
+            throw Truncation.isMigrating(stores.displayName(), Migrations.state(stores));
         // With auto_snapshot off Cassandra replaces the memtable before it comes to #truncate. It
         // would be by one of its own, while rows stay in this one.
         if (stores != null && EngineMemtables.current(cfs) != null)

@@ -82,6 +82,13 @@ public final class Migrations {
         return new ArrayList<>(all);
     }
 
+    /** What the latest migration of a table does or waits for. */
+    public static synchronized String state(TableGenerations stores) {
+        String state = "it was not begun on this node yet";
+        for (Migration each : all) if (each.stores == stores) state = each.state();
+        return state;
+    }
+
     /**
      * Waits for the step of a table's migration that is under way, when the table is dropped: what
      * it writes is then there to be deleted. A table that is created with the same ID would find

@@ -70,7 +70,7 @@ public final class TableLifecycle {
         // Announced since TRUNCATE looked: a crash would leave SSTables without the deletions that
         // the store had for them.
         if (known.migration().isUnderWay() && !cfs.isIndex() && !cfs.metadata().isView())
-            throw Truncation.isMigrating(known.displayName());
+            throw Truncation.isMigrating(known.displayName(), Migrations.state(known));
         return known.successor();
     }
 

@@ -22,14 +22,19 @@ public final class Truncation {
         else depth.set(left);
     }
 
-    /** The error of a TRUNCATE that finds the table on its way. */
-    public static IllegalStateException isMigrating(String table) {
+    /**
+     * The error of a TRUNCATE that finds the table on its way.
+     *
+     * @param state what the migration does or waits for, and what ends that
+     */
+    public static IllegalStateException isMigrating(String table, String state) {
         return new IllegalStateException(
                 "TRUNCATE of "
                         + table
                         + " cannot be done while the table is being migrated into a storage"
-                        + " engine or out of it: see petra.migrations, and try again when that"
-                        + " is over.");
+                        + " engine or out of it ("
+                        + state
+                        + "): see petra.migrations, and try again when that is over.");
     }
 
     /** Whether this thread is between the two. */

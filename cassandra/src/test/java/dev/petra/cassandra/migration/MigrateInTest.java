@@ -10,6 +10,7 @@ import dev.petra.cassandra.Hollow;
 import dev.petra.cassandra.TestTables;
 import dev.petra.cassandra.disk.Disk;
 import dev.petra.cassandra.table.TableGenerations;
+import dev.petra.cassandra.table.Truncation;
 import dev.petra.engine.StorageEngine;
 import dev.petra.engine.TableStore;
 import dev.petra.engine.WriteStallException;
@@ -327,6 +328,11 @@ class MigrateInTest {
                     new File(directory.resolve("nb-1-big-Data.db")));
             while (Duration.ZERO.equals(migration.step())) assertThat(attempts).hasSize(1);
             assertThat(migration.state()).startsWith("waiting: the disk of a data directory");
+            // Nor does TRUNCATE come through, which must say why, and what is to be done.
+            Migrations.begin(migration);
+            assertThat(Truncation.isMigrating("ks.t", Migrations.state(migration.stores)))
+                    .hasMessageContaining("waiting: the disk of a data directory")
+                    .hasMessageContaining("restart the node when it is repaired or replaced");
             // Its last reference went with the migration.
             sstable = null;
         } finally {
