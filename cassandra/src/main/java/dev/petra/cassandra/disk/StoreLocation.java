@@ -316,7 +316,8 @@ public final class StoreLocation {
     }
 
     /**
-     * Moves one generation, which no engine has open, to where a snapshot of it would be.
+     * Moves one generation, which no engine has open, to where a snapshot of it would be. The
+     * folder of all that the snapshot has is the caller's to make durable.
      *
      * @throws IOException if it is not there whole; it is then here still
      */
@@ -326,6 +327,8 @@ public final class StoreLocation {
             throw new IOException("there is a snapshot already in " + target.root);
         target.deleteHalf();
         Files.createDirectories(target.root);
+        // What it goes into must be there, whatever crashes, before it leaves where it was.
+        disk.syncDirectory(target.tableDirectory);
         // The pointer last: a snapshot is whole once it says which generation it holds.
         Files.move(generation(generation), target.generation(generation));
         try {
@@ -334,7 +337,7 @@ public final class StoreLocation {
             Files.move(target.generation(generation), generation(generation));
             throw new IOException(e);
         }
-        Disk.REAL.syncDirectory(root);
+        disk.syncDirectory(root);
     }
 
     /**

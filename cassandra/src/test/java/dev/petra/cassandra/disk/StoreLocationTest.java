@@ -38,6 +38,22 @@ class StoreLocationTest {
         assertThat(location.generations()).containsExactly(1L);
     }
 
+    /** After a loss of power it would be in neither place. */
+    @Test
+    void aGenerationStaysUntilTheNameOfWhereItGoesIsDurable() throws IOException {
+        Path table = Files.createDirectories(temp.resolve("t"));
+        StoreLocation before = new StoreLocation(table, Disk.REAL);
+        before.makeLive(1);
+        Files.createDirectory(before.generation(1));
+        StoreLocation location = new StoreLocation(table, CrashingDisk.at(0));
+        assertThatThrownBy(() -> location.moveToSnapshot(1, "dropped"))
+                .isInstanceOf(IOException.class);
+        assertThat(location.generation(1)).isDirectory();
+        before.moveToSnapshot(1, "dropped");
+        assertThat(before.snapshot("dropped").generations()).containsExactly(1L);
+        assertThat(before.generations()).isEmpty();
+    }
+
     /** Such as a generation on a disk of its own. */
     @Test
     void aGenerationThatIsALinkToNothingIsNotMissing() throws IOException {
