@@ -35,6 +35,7 @@ import org.apache.cassandra.dht.Range;
 import org.apache.cassandra.index.Index;
 import org.apache.cassandra.io.sstable.format.SSTableReader;
 import org.apache.cassandra.notifications.SSTableAddedNotification;
+import org.apache.cassandra.schema.TableMetadata;
 import org.apache.cassandra.service.StorageService;
 import org.apache.cassandra.utils.Throwables;
 import org.apache.cassandra.utils.concurrent.OpOrder;
@@ -272,11 +273,13 @@ public final class MigrateOut extends Migration {
     /** Writes the next SSTable. True if there is nothing left. */
     private boolean write(TableStore store) {
         state("writing SSTables");
-        try (UnfilteredPartitionIterator rest =
-                store.scanAside(rest(), ColumnFilter.all(cfs.metadata()))) {
+        // Once: a column that is dropped between two looks would be in rows and not in the header.
+        TableMetadata table = cfs.metadata();
+        try (UnfilteredPartitionIterator rest = store.scanAside(rest(), ColumnFilter.all(table))) {
             SSTableExport.Step step =
                     SSTableExport.writeNext(
                             cfs,
+                            table,
                             rest,
                             cfs.getDirectories()
                                     .getWriteableLocationAsFile(

@@ -54,6 +54,7 @@ public final class SSTableExport {
     /**
      * Writes the next SSTable, or several if the table's compaction wants them split.
      *
+     * @param table as it was when the columns of the rest were chosen
      * @param rest in the order of its partitions; goes on behind what was written
      * @param directory where to
      * @param partitions about how many of them it will be
@@ -63,6 +64,7 @@ public final class SSTableExport {
      */
     public static @Nullable Step writeNext(
             ColumnFamilyStore cfs,
+            TableMetadata table,
             UnfilteredPartitionIterator rest,
             File directory,
             long partitions,
@@ -77,7 +79,7 @@ public final class SSTableExport {
                         ActiveRepairService.UNREPAIRED_SSTABLE,
                         ActiveRepairService.NO_PENDING_REPAIR,
                         false,
-                        SerializationHeader.makeWithoutStats(cfs.metadata()))) {
+                        SerializationHeader.makeWithoutStats(table))) {
             return writeNext(writer, rest, written, halted);
         }
     }
