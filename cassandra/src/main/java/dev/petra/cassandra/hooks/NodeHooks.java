@@ -13,6 +13,7 @@ import dev.petra.cassandra.engine.Engines;
 import dev.petra.cassandra.host.Host;
 import dev.petra.cassandra.index.IndexSweeps;
 import dev.petra.cassandra.index.StoreIndexes;
+import dev.petra.cassandra.metrics.NodeGauges;
 import dev.petra.cassandra.metrics.VirtualTables;
 import dev.petra.cassandra.migration.Migrations;
 import dev.petra.cassandra.migration.TableLifecycle;
@@ -80,6 +81,7 @@ public final class NodeHooks {
         if (!added)
             logger.info("The node shuts down already; its storage engines close by themselves");
         VirtualTables.register();
+        NodeGauges.register();
         if (!TableRegistry.isEmpty()) Allocator.check();
         TableRegistry.forEachOwner(StoreIndexes::dropFormer);
         Migrations.start();
