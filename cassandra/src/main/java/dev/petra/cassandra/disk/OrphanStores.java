@@ -82,6 +82,8 @@ public final class OrphanStores {
             if (!name.matches() || exists.test(id(name))) continue;
             StoreLocation store = new StoreLocation(table, Disk.REAL);
             try {
+                // It must not refuse a table that is created with this ID.
+                if (doubt == null) StoreMarker.delete(Disk.REAL, List.of(table));
                 if (!Files.isDirectory(store.root())) continue;
                 // What was to be kept may be in its snapshot already.
                 boolean isKept = store.isKept() && !store.generations().isEmpty();

@@ -24,6 +24,7 @@ import org.apache.cassandra.io.FSError;
 import org.apache.cassandra.io.FSReadError;
 import org.apache.cassandra.io.FSWriteError;
 import org.apache.cassandra.io.util.File;
+import org.apache.cassandra.schema.TableId;
 import org.apache.cassandra.service.snapshot.SnapshotManifest;
 import org.jspecify.annotations.Nullable;
 
@@ -38,6 +39,7 @@ import org.jspecify.annotations.Nullable;
  *   &lt;table directory&gt;/rocksdb/KEEP                       do not delete: see {@link #KEEP}
  *   &lt;table directory&gt;/rocksdb/this_table_needs_Petra…db  see {@link StoreGuard}
  *   &lt;table directory&gt;/snapshots/&lt;tag&gt;/rocksdb/           the same layout once more, one generation
+ *   &lt;table directory elsewhere&gt;/PETRA_STORE               see {@link StoreMarker}
  * </pre>
  *
  * <p>A snapshot is restored by putting its {@code rocksdb} in the place of the table's.
@@ -65,8 +67,16 @@ public final class StoreLocation {
     private final LivePointer pointer;
     private final Disk disk;
 
+    /** The table's directories in the other data directories of the node. */
+    private final List<Path> others;
+
     public StoreLocation(Path tableDirectory, Disk disk) {
+        this(tableDirectory, List.of(), disk);
+    }
+
+    private StoreLocation(Path tableDirectory, List<Path> others, Disk disk) {
         this.disk = disk;
+        this.others = others;
         this.tableDirectory = tableDirectory;
         this.root = tableDirectory.resolve(NAME);
         this.pointer = new LivePointer(root, disk);
@@ -91,8 +101,9 @@ public final class StoreLocation {
             throw new CorruptStoreException(
                     "The table has no directory in any data directory of the node: check that the"
                             + " disks are mounted and writable.");
-        return new StoreLocation(
-                holders.isEmpty() ? forNewStore(tableDirectories) : holders.get(0), disk);
+        Path holder = holders.isEmpty() ? forNewStore(tableDirectories) : holders.get(0);
+        List<Path> others = tableDirectories.stream().filter(d -> !d.equals(holder)).toList();
+        return new StoreLocation(holder, others, disk);
     }
 
     /** Not where Cassandra would write nothing, by disk_failure_policy: best_effort. */
@@ -171,6 +182,14 @@ public final class StoreLocation {
         } catch (IOException e) {
             throw new FSWriteError(e, root.toString());
         }
+    }
+
+    /**
+     * Has the table's other directories say that the store is here, by {@link StoreMarker}. To be
+     * called before the first generation, and at each start.
+     */
+    public void mark(TableId id) {
+        StoreMarker.write(disk, others, id, root);
     }
 
     /** What {@link MigrationMark} says, or null if the table is whole where it is. */
@@ -422,13 +441,15 @@ public final class StoreLocation {
     /**
      * Deletes the stores of a table that was dropped or has left its engine. Idempotent, and begun
      * again by the next start after a crash or an error: {@link LivePointer} is moved past the
-     * generations before the first file goes, and goes when none of them is left; {@link
-     * MigrationMark} goes last. Half a generation is thus never taken for the table's data.
+     * generations before the first file goes, and goes when none of them is left, nor a {@link
+     * StoreMarker}; {@link MigrationMark} goes last. Half a generation is thus never taken for the
+     * table's data.
      *
      * @throws FSError if something cannot be deleted, or that pointer be moved
      */
     public void delete() {
         if (Files.isSymbolicLink(root)) {
+            deleteMarkers();
             disk.delete(root);
             return;
         }
@@ -437,6 +458,7 @@ public final class StoreLocation {
         movePast(generations);
         generations.forEach(disk::delete);
         if (!generations.isEmpty()) syncNames();
+        deleteMarkers();
         Path live = root.resolve(LivePointer.NAME);
         Path moving = root.resolve(MigrationMark.NAME);
         left.removeAll(generations);
@@ -445,6 +467,12 @@ public final class StoreLocation {
         disk.delete(live);
         disk.delete(moving);
         disk.delete(root);
+    }
+
+    /** Also here, where one stays if the store was moved to this disk. */
+    private void deleteMarkers() {
+        StoreMarker.delete(disk, others);
+        StoreMarker.delete(disk, List.of(tableDirectory));
     }
 
     /** Says that these are garbage. */

@@ -8,6 +8,7 @@ import dev.petra.cassandra.disk.Disk;
 import dev.petra.cassandra.disk.MigrationMark;
 import dev.petra.cassandra.disk.OrphanStores;
 import dev.petra.cassandra.disk.StoreLocation;
+import dev.petra.cassandra.disk.StoreMarker;
 import dev.petra.cassandra.migration.Migrations;
 import dev.petra.cassandra.migration.TableLifecycle;
 import dev.petra.cassandra.shadow.Shadows;
@@ -77,6 +78,24 @@ public final class SchemaHooks {
             if (reader != null) TableLifecycle.resumeMigrationOut(cfs, reader);
             else cannotBeRead(table, store);
         }
+        refuseIfMissing(cfs);
+    }
+
+    /** What is left in an engine may be on a missing disk: the SSTables are not all of the data. */
+    private static void refuseIfMissing(ColumnFamilyStore cfs) {
+        String missing;
+        try {
+            missing =
+                    StoreMarker.missing(
+                            TableRegistry.directories(cfs),
+                            cfs.metadata().id,
+                            cfs.metadata().toString());
+        } catch (RuntimeException | FSError e) {
+            if (!StorageService.instance.isDaemonSetupCompleted()) throw e;
+            logger.error("It is not known whether data of table {} is missing", cfs, e);
+            return;
+        }
+        if (missing != null) refuse(missing);
     }
 
     private static void bringBack(ColumnFamilyStore cfs) {
@@ -120,6 +139,10 @@ public final class SchemaHooks {
                         + " table. Add that configuration, with the class "
                         + PetraMemtable.class.getName()
                         + ", or move the directory away.";
+        refuse(message);
+    }
+
+    private static void refuse(String message) {
         if (!StorageService.instance.isDaemonSetupCompleted())
             throw new IllegalStateException(message);
         // Throwing here would leave the schema half applied on this node.

@@ -4,6 +4,7 @@ package dev.petra.cassandra.table;
 import dev.petra.cassandra.disk.Disk;
 import dev.petra.cassandra.disk.OrphanStores;
 import dev.petra.cassandra.disk.StoreLocation;
+import dev.petra.cassandra.disk.StoreMarker;
 import dev.petra.engine.CorruptStoreException;
 import dev.petra.engine.StorageEngine;
 import dev.petra.engine.StoreSpec;
@@ -59,6 +60,9 @@ public final class TableGenerations {
     private boolean dropped;
     private boolean departed;
 
+    /** Where markers may be of a store that is not found; otherwise empty. */
+    private List<Path> tableDirectories = List.of();
+
     private TableGenerations(
             String columnFamily,
             TableMetadataRef metadata,
@@ -90,8 +94,14 @@ public final class TableGenerations {
         try {
             OrphanStores.bringBack(tableDirectories);
             directory = StoreLocation.locate(tableDirectories, disk);
+            String missing =
+                    StoreMarker.missing(
+                            tableDirectories, metadata.id, metadata.keyspace + "." + columnFamily);
+            if (missing != null) throw new CorruptStoreException(missing);
         } catch (RuntimeException | FSError e) {
-            return unusable(columnFamily, metadata, engine, e);
+            TableGenerations refused = unusable(columnFamily, metadata, engine, e);
+            refused.tableDirectories = tableDirectories;
+            return refused;
         }
         TableGenerations stores = new TableGenerations(columnFamily, metadata, engine, directory);
         StoreFolders.claim(directory, stores);
@@ -124,6 +134,7 @@ public final class TableGenerations {
             OptionalLong found = LiveGeneration.find(directory);
             if (found.isEmpty()) return Generation.empty(this, 1);
             live = found.getAsLong();
+            directory.mark(metadata.id);
             SortedSet<Long> generations = directory.generations();
             for (long garbage : generations.headSet(live)) {
                 logger.warn(
@@ -202,6 +213,8 @@ public final class TableGenerations {
             if (generation == 1 && place.live().isEmpty()) place.makeLive(1);
             // Without data there may have been none.
             else place.guard();
+            // Before there is anything to miss.
+            place.mark(metadata.id);
             if (!place.createGeneration(generation)) throw appeared(place, generation);
             TableStore store = null;
             try {
@@ -300,12 +313,28 @@ public final class TableGenerations {
         dropped = true;
         boolean mayDelete = ended.addLast(current);
         if (mayDelete && directory != null) LiveGeneration.endDropped(current, directory);
+        if (directory == null) deleteMarkers();
         current =
                 Generation.failed(
                         this,
                         current.number() + 1,
                         new IllegalStateException("the table was dropped"));
         return current;
+    }
+
+    /** Of a store on a missing disk; a table created with the same ID is not to wait for it. */
+    private void deleteMarkers() {
+        try {
+            StoreMarker.delete(Disk.REAL, tableDirectories);
+        } catch (RuntimeException | FSError e) {
+            logger.error(
+                    "Table {} was dropped, and a file {} in {} could not be deleted. The next start"
+                            + " tries again",
+                    displayName,
+                    StoreMarker.NAME,
+                    tableDirectories,
+                    e);
+        }
     }
 
     /**
