@@ -17,7 +17,8 @@ final class LivePointer {
 
     private static final String MEND =
             "Write the number of the directory beside it that holds the table's data, alone on one"
-                    + " line, and restart the node; docs/operations.md, \"If LIVE is lost\", says"
+                    + " line that ends with a line feed (as 'echo 2 > LIVE' does), and restart the"
+                    + " node; docs/operations.md, \"If LIVE is lost\", says"
                     + " how to find out which one that is. What has a lower number is deleted.";
 
     private final Path directory;

@@ -4,6 +4,7 @@ package dev.petra.cassandra.host;
 import java.util.Collection;
 import java.util.Set;
 import org.apache.cassandra.config.DatabaseDescriptor;
+import org.apache.cassandra.db.Keyspace;
 import org.apache.cassandra.dht.IPartitioner;
 import org.apache.cassandra.dht.Range;
 import org.apache.cassandra.dht.Token;
@@ -37,6 +38,11 @@ public final class Cassandra50 implements Host {
     @Override
     public @Nullable KeyspaceMetadata keyspace(String name) {
         return Schema.instance.getKeyspaceMetadata(name);
+    }
+
+    @Override
+    public @Nullable Keyspace loadedKeyspace(String name) {
+        return Schema.instance.getKeyspaceInstance(name);
     }
 
     @Override

@@ -3,6 +3,7 @@ package dev.petra.cassandra.host;
 
 import java.util.Collection;
 import java.util.Set;
+import org.apache.cassandra.db.Keyspace;
 import org.apache.cassandra.dht.IPartitioner;
 import org.apache.cassandra.dht.Range;
 import org.apache.cassandra.dht.Token;
@@ -36,6 +37,9 @@ public interface Host {
 
     /** A keyspace, also a virtual one, or null if there is none of that name. */
     @Nullable KeyspaceMetadata keyspace(String name);
+
+    /** Null while the keyspace is being loaded, which {@code Keyspace.open} would do once more. */
+    @Nullable Keyspace loadedKeyspace(String name);
 
     /** A table, or null if the schema does not have it. */
     @Nullable TableMetadata table(TableId id);

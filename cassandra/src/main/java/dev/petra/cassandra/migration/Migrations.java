@@ -84,7 +84,7 @@ public final class Migrations {
 
     /** What the latest migration of a table does or waits for. */
     public static synchronized String state(TableGenerations stores) {
-        String state = "it was not begun on this node yet";
+        String state = "it is not under way on this node now";
         for (Migration each : all) if (each.stores == stores) state = each.state();
         return state;
     }

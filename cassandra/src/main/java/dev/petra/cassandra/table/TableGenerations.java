@@ -5,6 +5,7 @@ import dev.petra.cassandra.disk.Disk;
 import dev.petra.cassandra.disk.OrphanStores;
 import dev.petra.cassandra.disk.StoreLocation;
 import dev.petra.cassandra.disk.StoreMarker;
+import dev.petra.cassandra.host.Host;
 import dev.petra.engine.CorruptStoreException;
 import dev.petra.engine.StorageEngine;
 import dev.petra.engine.StoreSpec;
@@ -25,7 +26,6 @@ import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.Keyspace;
 import org.apache.cassandra.io.FSError;
 import org.apache.cassandra.io.FSWriteError;
-import org.apache.cassandra.schema.Schema;
 import org.apache.cassandra.schema.TableMetadataRef;
 import org.apache.cassandra.service.StorageService;
 import org.apache.cassandra.service.snapshot.TableSnapshot;
@@ -200,7 +200,7 @@ public final class TableGenerations {
 
     /** Null while its keyspace is being loaded, which may be why the store is opened. */
     private @Nullable ColumnFamilyStore loadedTable() {
-        Keyspace keyspace = Schema.instance.getKeyspaceInstance(metadata.keyspace);
+        Keyspace keyspace = Host.current().loadedKeyspace(metadata.keyspace);
         return keyspace == null ? null : keyspace.getIfExists(metadata.id);
     }
 

@@ -4,6 +4,7 @@ package dev.petra.cassandra.host;
 import java.util.Collection;
 import java.util.List;
 import java.util.Set;
+import org.apache.cassandra.db.Keyspace;
 import org.apache.cassandra.dht.IPartitioner;
 import org.apache.cassandra.dht.Range;
 import org.apache.cassandra.dht.Token;
@@ -27,6 +28,11 @@ public final class HostThatFits implements Host {
 
     @Override
     public @Nullable KeyspaceMetadata keyspace(String name) {
+        return null;
+    }
+
+    @Override
+    public @Nullable Keyspace loadedKeyspace(String name) {
         return null;
     }
 

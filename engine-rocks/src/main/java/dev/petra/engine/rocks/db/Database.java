@@ -106,6 +106,9 @@ public final class Database implements AutoCloseable {
     /** Whether the log found no room for a write: RocksDB syncs it no more. */
     private volatile boolean logFull;
 
+    /** Held while logs are synced beside RocksDB. */
+    private final Object forcing = new Object();
+
     /** How often rows were about to be ingested; see {@link #newIterators}. */
     private final AtomicLong rowsArrived = new AtomicLong();
 
@@ -832,14 +835,18 @@ public final class Database implements AutoCloseable {
     }
 
     private void forceLogs() throws RocksDBException {
-        try {
-            LogFiles.force(Path.of(db.getName()));
-        } catch (LogFiles.FailedForce e) {
-            log.syncFailed(String.valueOf(e.getCause()));
+        // Who comes next is not told by the kernel what this one is told.
+        synchronized (forcing) {
             checkSyncs();
-        } catch (IOException e) {
-            // Nothing of a sync has failed, and the next one tries again.
-            throw new RocksDBException("The log cannot be opened to be synced: " + e);
+            try {
+                LogFiles.force(Path.of(db.getName()));
+            } catch (LogFiles.FailedForce e) {
+                log.syncFailed(String.valueOf(e.getMessage()));
+                checkSyncs();
+            } catch (IOException e) {
+                // Nothing of a sync has failed, and the next one tries again.
+                throw new RocksDBException("The log cannot be opened to be synced: " + e);
+            }
         }
     }
 

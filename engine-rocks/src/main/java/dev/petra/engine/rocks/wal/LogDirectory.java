@@ -5,6 +5,7 @@ import java.io.IOException;
 import java.nio.channels.ClosedByInterruptException;
 import java.nio.channels.FileChannel;
 import java.nio.file.Path;
+import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -34,6 +35,9 @@ public final class LogDirectory implements AutoCloseable {
      */
     private FileChannel spare;
 
+    /** The first sync that failed: the kernel tells that once, so all who come later ask here. */
+    private @Nullable IOException failure;
+
     private int forces;
 
     /** Opens it: a failure from here on is reported. */
@@ -58,13 +62,20 @@ public final class LogDirectory implements AutoCloseable {
         if (version == forcedVersion) return;
         synchronized (this) {
             if (version == forcedVersion) return;
+            if (failure != null)
+                throw new IOException("A sync of " + directory + " has failed before", failure);
             long last = last();
             if (last <= newest) {
                 forcedVersion = version;
                 return;
             }
             forces++;
-            forceNow();
+            try {
+                forceNow();
+            } catch (IOException e) {
+                failure = e;
+                throw e;
+            }
             if (last == UNKNOWN) return;
             newest = last;
             forcedVersion = version;

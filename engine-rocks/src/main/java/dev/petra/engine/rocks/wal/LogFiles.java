@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.engine.rocks.wal;
 
+import java.io.FileInputStream;
+import java.io.FileNotFoundException;
 import java.io.IOException;
-import java.nio.channels.ClosedByInterruptException;
-import java.nio.channels.FileChannel;
+import java.io.SyncFailedException;
 import java.nio.file.Files;
-import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
-import java.nio.file.StandardOpenOption;
 
 /** The logs of a store, beside RocksDB, which syncs none any more that it could not append to. */
 public final class LogFiles {
@@ -17,61 +16,35 @@ public final class LogFiles {
     public static final class FailedForce extends IOException {
         private static final long serialVersionUID = 1;
 
-        FailedForce(IOException cause) {
-            super(cause);
+        FailedForce(Path log, IOException cause) {
+            super(log + ": " + cause.getMessage(), cause);
         }
     }
 
     /**
-     * Returns when all that was written to the logs in a directory is durable. That holds only if
-     * no sync of them has failed before: the kernel reports that once, and to nobody who comes
-     * later. An interrupt does not end it.
+     * Returns when all that was written to the logs in a directory is durable; their names are
+     * {@link LogDirectory}'s. That holds only if no sync of them has failed before: the kernel
+     * reports that once, and to nobody who comes later. One thread at a time.
      *
      * @throws FailedForce if a sync has failed
      * @throws IOException if something could not be listed or opened, as with too many open files:
      *     nothing is durable by this, and a later call may succeed
      */
     public static void force(Path directory) throws IOException {
-        boolean interrupted = false;
-        try {
-            while (true) {
-                interrupted |= Thread.interrupted();
-                try {
-                    forceAll(directory);
-                    return;
-                } catch (ClosedByInterruptException e) {
-                    interrupted = true;
-                }
-            }
-        } finally {
-            if (interrupted) Thread.currentThread().interrupt();
-        }
-    }
-
-    private static void forceAll(Path directory) throws IOException {
         for (long number : SyncMark.numbers(directory))
             forceIfThere(new SyncMark.Log(number, 0).in(directory));
-        // As RocksDB does behind a new log: what it is called is durable, too.
-        try (FileChannel names = FileChannel.open(directory)) {
-            force(names);
-        }
     }
 
-    private static void force(FileChannel file) throws IOException {
-        try {
-            file.force(true);
-        } catch (ClosedByInterruptException e) {
-            throw e;
-        } catch (IOException e) {
-            throw new FailedForce(e);
-        }
-    }
-
-    /** RocksDB removes a log when data files have all that is in it. */
+    /**
+     * RocksDB removes a log when data files have all that is in it. Not by a channel: an interrupt
+     * would take the place of the error that the kernel tells once.
+     */
     private static void forceIfThere(Path log) throws IOException {
-        try (FileChannel file = FileChannel.open(log, StandardOpenOption.WRITE)) {
-            force(file);
-        } catch (NoSuchFileException e) {
+        try (FileInputStream file = new FileInputStream(log.toFile())) {
+            file.getFD().sync();
+        } catch (SyncFailedException e) {
+            throw new FailedForce(log, e);
+        } catch (FileNotFoundException e) {
             if (Files.exists(log)) throw e;
         }
     }

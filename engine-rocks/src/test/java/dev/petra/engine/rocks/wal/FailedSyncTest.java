@@ -357,6 +357,36 @@ class FailedSyncTest {
         assertThat(run(NotOpening.class, "")).doesNotContain("could not be synced (");
     }
 
+    /** The process: directory. */
+    static final class NamingTwice {
+        private NamingTwice() {}
+
+        public static void main(String[] args) throws Exception {
+            Path store = Files.createDirectory(Path.of(args[0], "1"));
+            Files.createFile(store.resolve("000001.log"));
+            try (LogDirectory names = new LogDirectory(store)) {
+                create(When.DIRECTORY_OF_OTHER.failing());
+                assertThat(catchThrowable(() -> names.force(1)))
+                        .isInstanceOf(IOException.class)
+                        .hasMessageContaining("Input/output error");
+                // Of two threads, it may be the other that comes to speak of it.
+                for (int version = 1; version < 3; version++) {
+                    int later = version;
+                    assertThat(catchThrowable(() -> names.force(later)))
+                            .isInstanceOf(IOException.class)
+                            .hasMessageContaining("has failed before");
+                }
+            }
+            System.out.println(WELL);
+        }
+    }
+
+    /** The kernel tells it once. */
+    @Test
+    void namesThatCouldNotBeSyncedOnceAreNotDurableLater() throws Exception {
+        run(NamingTwice.class, "");
+    }
+
     private String run(Class<?> main, String argument) throws Exception {
         Path library = Preloaded.compile("failsync", directory);
         List<String> command =
