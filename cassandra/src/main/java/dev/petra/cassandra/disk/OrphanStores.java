@@ -81,9 +81,8 @@ public final class OrphanStores {
             Matcher name = TABLE_DIRECTORY.matcher(String.valueOf(table.getFileName()));
             if (!name.matches() || exists.test(id(name))) continue;
             StoreLocation store = new StoreLocation(table, Disk.REAL);
+            if (doubt == null) deleteMarker(table);
             try {
-                // It must not refuse a table that is created with this ID.
-                if (doubt == null) StoreMarker.delete(Disk.REAL, List.of(table));
                 if (!Files.isDirectory(store.root())) continue;
                 // What was to be kept may be in its snapshot already.
                 boolean isKept = store.isKept() && !store.generations().isEmpty();
@@ -101,6 +100,19 @@ public final class OrphanStores {
                         store,
                         e);
             }
+        }
+    }
+
+    /** It must not refuse a table that is created with this ID. */
+    private static void deleteMarker(Path table) {
+        try {
+            StoreMarker.delete(Disk.REAL, List.of(table));
+        } catch (FSError e) {
+            logger.error(
+                    "{} of a table that is not there could not be deleted. The next start tries"
+                            + " again",
+                    table.resolve(StoreMarker.NAME),
+                    e);
         }
     }
 

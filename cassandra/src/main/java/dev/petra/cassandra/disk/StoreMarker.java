@@ -76,10 +76,13 @@ public final class StoreMarker {
         for (Path directory : tableDirectories) files.append(' ').append(directory.resolve(NAME));
         return "Stop the node, mount the disk, or put the directory back into"
                 + " data_file_directories, and start it again. If the data is lost, replace the"
-                + " node; or, to begin with an empty table on this node, delete the files that"
-                + " say so while the node is stopped, by 'rm -f"
+                + " node, with all its data directories empty; or begin without that data on this"
+                + " node: while it is stopped, delete the files that say so, by 'rm -f"
                 + files
-                + "', start it, and run 'nodetool repair --full' of the table.";
+                + "', start it, and run 'nodetool repair --full' of the table. Delete them also if"
+                + " you moved the table's folder rocksdb away yourself; or if the table was"
+                + " dropped, or left the engine, while a disk with such a file was away: then"
+                + " nothing is missing.";
     }
 
     /**

@@ -5,6 +5,7 @@ import dev.petra.cassandra.PetraMemtableFactory;
 import dev.petra.cassandra.commitlog.LogArchive;
 import dev.petra.cassandra.disk.Disk;
 import dev.petra.cassandra.disk.StoreLocation;
+import dev.petra.cassandra.disk.StoreMarker;
 import dev.petra.cassandra.host.Host;
 import dev.petra.cassandra.metrics.VirtualTables;
 import dev.petra.cassandra.shadow.Shadow;
@@ -126,7 +127,10 @@ final class SchemaGate {
                                 + " would not show the data in "
                                 + left.root()
                                 + ", which is in a storage engine: create it WITH memtable = the"
-                                + " engine's configuration, or move that directory away.");
+                                + " engine's configuration, or move that directory away, with the"
+                                + " files "
+                                + StoreMarker.NAME
+                                + " that other data directories have of the table.");
         }
     }
 

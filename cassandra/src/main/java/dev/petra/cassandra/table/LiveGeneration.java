@@ -2,6 +2,7 @@
 package dev.petra.cassandra.table;
 
 import dev.petra.cassandra.disk.StoreLocation;
+import dev.petra.cassandra.disk.StoreMarker;
 import dev.petra.engine.CorruptStoreException;
 import java.util.OptionalLong;
 import java.util.SortedSet;
@@ -53,8 +54,10 @@ final class LiveGeneration {
                             + " holds the data of a table with this ID that was dropped, and"
                             + " whose snapshot failed; the file "
                             + StoreLocation.KEEP
-                            + " says why. Move the directory away, or remove that file if it"
-                            + " is this table's data, and restart the node.");
+                            + " says why. Move the directory away, with the files "
+                            + StoreMarker.NAME
+                            + " that other data directories have of the table, or remove that"
+                            + " file if it is this table's data, and restart the node.");
         OptionalLong live = place.live();
         SortedSet<Long> found = place.generations();
         if (live.isEmpty() && !found.isEmpty())
