@@ -474,6 +474,8 @@ class DockerIT {
         cluster.cutOff(3);
         progress(50);
         cluster.heal(3);
+        // The client's connections from before may still wait for what was lost.
+        cluster.awaitReplicas(session, table);
 
         alter("default");
         cluster.kill(1);
