@@ -35,6 +35,10 @@ public final class StoreMarker {
     /** The file's name. */
     public static final String NAME = "PETRA_STORE";
 
+    /** What else goes with a store that an operator moves away, as messages say it. */
+    public static final String WITH_MARKERS =
+            "with the files " + NAME + " that other data directories have of the table";
+
     private static final String ID = "table_id=";
     private static final String STORE = "store=";
 

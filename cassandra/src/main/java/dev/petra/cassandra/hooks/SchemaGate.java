@@ -127,10 +127,9 @@ final class SchemaGate {
                                 + " would not show the data in "
                                 + left.root()
                                 + ", which is in a storage engine: create it WITH memtable = the"
-                                + " engine's configuration, or move that directory away, with the"
-                                + " files "
-                                + StoreMarker.NAME
-                                + " that other data directories have of the table.");
+                                + " engine's configuration, or move that directory away, "
+                                + StoreMarker.WITH_MARKERS
+                                + ".");
         }
     }
 

@@ -138,9 +138,9 @@ public final class SchemaHooks {
                         + "' is not in cassandra.yaml of this node, which would show an empty"
                         + " table. Add that configuration, with the class "
                         + PetraMemtable.class.getName()
-                        + ", or move the directory away, with the files "
-                        + StoreMarker.NAME
-                        + " that other data directories have of the table.";
+                        + ", or move the directory away, "
+                        + StoreMarker.WITH_MARKERS
+                        + ".";
         refuse(message);
     }
 

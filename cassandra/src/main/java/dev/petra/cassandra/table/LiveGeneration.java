@@ -54,9 +54,9 @@ final class LiveGeneration {
                             + " holds the data of a table with this ID that was dropped, and"
                             + " whose snapshot failed; the file "
                             + StoreLocation.KEEP
-                            + " says why. Move the directory away, with the files "
-                            + StoreMarker.NAME
-                            + " that other data directories have of the table, or remove that"
+                            + " says why. Move the directory away, "
+                            + StoreMarker.WITH_MARKERS
+                            + ", or remove that"
                             + " file if it is this table's data, and restart the node.");
         OptionalLong live = place.live();
         SortedSet<Long> found = place.generations();

@@ -79,41 +79,30 @@ class TlsIT {
                 .yaml(
                         Map.of(
                                 "server_encryption_options",
-                                Map.of(
-                                        "internode_encryption",
-                                        "all",
-                                        "optional",
-                                        false,
-                                        "require_client_auth",
-                                        true,
-                                        "keystore",
-                                        keys + "",
-                                        "keystore_password",
-                                        PASSWORD,
-                                        "truststore",
-                                        trusted + "",
-                                        "truststore_password",
-                                        PASSWORD,
-                                        "store_type",
-                                        "PKCS12"),
+                                tls("internode_encryption", "all"),
                                 "client_encryption_options",
-                                Map.of(
-                                        "enabled",
-                                        true,
-                                        "optional",
-                                        false,
-                                        "require_client_auth",
-                                        true,
-                                        "keystore",
-                                        keys + "",
-                                        "keystore_password",
-                                        PASSWORD,
-                                        "truststore",
-                                        trusted + "",
-                                        "truststore_password",
-                                        PASSWORD,
-                                        "store_type",
-                                        "PKCS12")));
+                                tls("enabled", true)));
+    }
+
+    /** What both sections have, and what turns one on. */
+    private Map<String, Object> tls(String option, Object value) {
+        return Map.of(
+                option,
+                value,
+                "optional",
+                false,
+                "require_client_auth",
+                true,
+                "keystore",
+                keys + "",
+                "keystore_password",
+                PASSWORD,
+                "truststore",
+                trusted + "",
+                "truststore_password",
+                PASSWORD,
+                "store_type",
+                "PKCS12");
     }
 
     private SSLContext ssl() throws IOException, GeneralSecurityException {

@@ -92,6 +92,16 @@ class FailedSyncTest {
                 List.of(new TermEntry(INDEX, ByteBufferUtil.bytes(row), Clustering.EMPTY)));
     }
 
+    /** A store with so many rows, in the process's directory. */
+    private static TableStore filled(
+            StorageEngine engine, WalSync sync, String directory, int rows) {
+        engine.walSync(sync, Duration.ofHours(1));
+        TableStore store = Tables.open(engine, Path.of(directory, "1"), TABLE);
+        store.indexes().define(INDEX);
+        for (int row = 0; row < rows; row++) write(store, row);
+        return store;
+    }
+
     private static boolean has(TableStore store, int row) {
         try (UnfilteredRowIterator rows =
                 store.read(Tables.key(TABLE, row), Slices.ALL, ColumnFilter.all(TABLE), false)) {
@@ -228,10 +238,7 @@ class FailedSyncTest {
 
         public static void main(String[] args) throws Exception {
             StorageEngine engine = Tables.engine();
-            engine.walSync(WalSync.PERIODIC, Duration.ofHours(1));
-            TableStore store = Tables.open(engine, Path.of(args[0], "1"), TABLE);
-            store.indexes().define(INDEX);
-            for (int row = 0; row < SYNCED; row++) write(store, row);
+            TableStore store = filled(engine, WalSync.PERIODIC, args[0], SYNCED);
             Path bad = create("PETRA_BAD_CHECKPOINT");
             Path target = Path.of(args[0], "checkpoint");
             assertThat(catchThrowable(() -> store.checkpoint(target)))
@@ -262,10 +269,7 @@ class FailedSyncTest {
 
         public static void main(String[] args) throws Exception {
             StorageEngine engine = Tables.engine();
-            engine.walSync(WalSync.BATCH, Duration.ofHours(1));
-            TableStore store = Tables.open(engine, Path.of(args[0], "1"), TABLE);
-            store.indexes().define(INDEX);
-            for (int row = 0; row < ROWS; row++) write(store, row);
+            TableStore store = filled(engine, WalSync.BATCH, args[0], ROWS);
             store.flush();
             Path bad = create(When.DIRECTORY_OF_OTHER.failing());
             for (int time = 0; time < 2; time++) {
@@ -292,10 +296,7 @@ class FailedSyncTest {
 
         public static void main(String[] args) throws Exception {
             StorageEngine engine = Tables.engine();
-            engine.walSync(WalSync.PERIODIC, Duration.ofHours(1));
-            TableStore store = Tables.open(engine, Path.of(args[0], "1"), TABLE);
-            store.indexes().define(INDEX);
-            for (int row = 0; row < ROWS; row++) write(store, row);
+            TableStore store = filled(engine, WalSync.PERIODIC, args[0], ROWS);
             // A new log, the name of which is not synced yet.
             store.flush();
             Path bad = create(When.DIRECTORY_OF_OTHER.failing());
@@ -325,10 +326,7 @@ class FailedSyncTest {
 
         public static void main(String[] args) throws Exception {
             StorageEngine engine = Tables.engine();
-            engine.walSync(WalSync.PERIODIC, Duration.ofHours(1));
-            TableStore store = Tables.open(engine, Path.of(args[0], "1"), TABLE);
-            store.indexes().define(INDEX);
-            for (int row = 0; row < ROWS; row++) write(store, row);
+            TableStore store = filled(engine, WalSync.PERIODIC, args[0], ROWS);
             // As one that may not be opened, or with too many open files.
             Path log = Files.createDirectory(Path.of(args[0], "1", "999999.log"));
             // RocksDB makes no other log, which it could sync, before this one was synced.
