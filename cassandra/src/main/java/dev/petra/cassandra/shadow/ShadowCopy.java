@@ -163,27 +163,35 @@ final class ShadowCopy extends ShadowStore implements INotificationConsumer {
      * then.
      */
     boolean hasAllSSTables() {
-        return hasAll(cfs.getLiveSSTables());
+        if (!isCaughtUp()) return false;
+        View view = cfs.getTracker().getView();
+        Set<SSTableReader> live = view.liveSSTables();
+        if (verified.get() != live) {
+            // What a compaction has written so far counts for all that it reads: of that, some may
+            // be among the table's SSTables no more before the copy is told that it came.
+            if (!hasAll(hasPartOfCompaction(live) ? view.select(SSTableSet.CANONICAL) : live))
+                return false;
+            verified = new WeakReference<>(live);
+        }
+        return isCaughtUp();
     }
 
-    private boolean hasAll(Set<SSTableReader> sstables) {
-        if (!isCaughtUp()) return false;
-        if (verified.get() != sstables) {
-            for (SSTableReader sstable : sstables)
-                // What a compaction has written so far of others, which are accounted for.
-                if (sstable.openReason != SSTableReader.OpenReason.EARLY
-                        && !accounted.contains(sstable.descriptor)) return false;
-            verified = new WeakReference<>(sstables);
-        }
+    private static boolean hasPartOfCompaction(Set<SSTableReader> sstables) {
+        for (SSTableReader sstable : sstables)
+            if (sstable.openReason == SSTableReader.OpenReason.EARLY) return true;
+        return false;
+    }
+
+    private boolean hasAll(Iterable<SSTableReader> sstables) {
+        for (SSTableReader sstable : sstables)
+            if (!accounted.contains(sstable.descriptor)) return false;
         return isCaughtUp();
     }
 
     /** What tells the table's SSTables from any others, if this has all of them; or null. */
     @Nullable SortedSet<String> whole() {
         Set<SSTableReader> live = cfs.getLiveSSTables();
-        for (SSTableReader sstable : live)
-            if (sstable.openReason == SSTableReader.OpenReason.EARLY) return null;
-        return queued.get() == 0 && hasAll(live) ? names(live) : null;
+        return !hasPartOfCompaction(live) && queued.get() == 0 && hasAll(live) ? names(live) : null;
     }
 
     /** What tells a table's SSTables from any others. */
@@ -300,8 +308,10 @@ final class ShadowCopy extends ShadowStore implements INotificationConsumer {
     }
 
     private synchronized void arrived(SSTableReader sstable) {
-        if (!counted || isOver() || frozen || !accounted.add(sstable.descriptor)) return;
+        if (!counted || isOver() || frozen || accounted.contains(sstable.descriptor)) return;
+        // In this order: whoever finds it accounted for must not find that all is here.
         caughtUp = false;
+        accounted.add(sstable.descriptor);
         arrivals++;
         later.add(sstable.descriptor);
         Ref<SSTableReader> kept = sstable.tryRef();

@@ -10,6 +10,8 @@ import dev.petra.cassandra.shadow.DoubledWrites.Doubled;
 import dev.petra.engine.TableStore;
 import java.lang.reflect.Proxy;
 import java.nio.file.Path;
+import java.util.AbstractSet;
+import java.util.Iterator;
 import java.util.List;
 import java.util.Set;
 import java.util.SortedSet;
@@ -23,6 +25,7 @@ import org.apache.cassandra.db.compaction.CompactionInfo;
 import org.apache.cassandra.db.compaction.CompactionManager;
 import org.apache.cassandra.db.compaction.OperationType;
 import org.apache.cassandra.db.lifecycle.LifecycleNewTracker;
+import org.apache.cassandra.db.lifecycle.LifecycleTransaction;
 import org.apache.cassandra.db.lifecycle.Tracker;
 import org.apache.cassandra.db.memtable.Memtable;
 import org.apache.cassandra.db.partitions.PartitionUpdate;
@@ -244,6 +247,61 @@ class ShadowCopyTest {
         Hollow.set(copy, ShadowCopy.class, "caughtUp", true);
         assertThat(copy.arrivalsIfCaughtUp()).isEqualTo(1);
         assertThat(copy.hasAllSSTables()).isTrue();
+    }
+
+    /** A compaction may have taken all of it before the copy is told of it. */
+    @Test
+    void whatIsWrittenSoFarOfAnSSTableOfWhichItWasNotToldIsNotThere() {
+        SSTableReader second = sstable(2);
+        tracker.addInitialSSTablesWithoutUpdatingSize(List.of(second));
+        SSTableReader written = sstable(3);
+        Hollow.set(written, SSTableReader.class, "openReason", SSTableReader.OpenReason.EARLY);
+        LifecycleTransaction compaction = tracker.tryModify(second, OperationType.COMPACTION);
+        compaction.update(written, false);
+        compaction.obsolete(second);
+        compaction.checkpoint();
+        assertThat(cfs.getLiveSSTables()).containsExactlyInAnyOrder(first, written);
+        assertThat(copy.hasAllSSTables()).isFalse();
+        copy.handleNotification(
+                new SSTableAddedNotification(List.of(second), noMemtable()), tracker);
+        assertThat(copy.hasAllSSTables()).isTrue();
+    }
+
+    /** Else there is a moment in which it has caught up and the SSTable counts as copied. */
+    @Test
+    void whatArrivesIsNotAccountedForBeforeTheCopyHasNotCaughtUp() {
+        AtomicInteger early = new AtomicInteger();
+        Set<Descriptor> accounted = ConcurrentHashMap.newKeySet();
+        Hollow.set(
+                copy,
+                ShadowCopy.class,
+                "accounted",
+                new AbstractSet<Descriptor>() {
+                    @Override
+                    public boolean add(Descriptor descriptor) {
+                        if (copy.isCaughtUp()) early.incrementAndGet();
+                        return accounted.add(descriptor);
+                    }
+
+                    @Override
+                    public boolean contains(Object descriptor) {
+                        return accounted.contains(descriptor);
+                    }
+
+                    @Override
+                    public Iterator<Descriptor> iterator() {
+                        return accounted.iterator();
+                    }
+
+                    @Override
+                    public int size() {
+                        return accounted.size();
+                    }
+                });
+        copy.handleNotification(new SSTableAddedNotification(List.of(sstable(2)), null), tracker);
+        assertThat(accounted).hasSize(1);
+        assertThat(early.get()).isZero();
+        copy.release();
     }
 
     @Test
