@@ -67,6 +67,7 @@ public final class PetraMemtable extends AbstractMemtableWithCommitlog implement
 
     private static final String ENGINE_MODE = "engine";
     private static final String SHADOW_MODE = "shadow";
+    private static final String FALLBACK_MODE = "fallback";
 
     /** How often the log says that the replay of the commit log waits for a table. */
     private static final int REPLAY_LOG_SECONDS = 10;
@@ -93,7 +94,8 @@ public final class PetraMemtable extends AbstractMemtableWithCommitlog implement
      *
      * @param parameters of the configuration: {@code engine} and the engine's settings; {@code
      *     mode}, which is {@code engine}, or {@code shadow} for tables of Cassandra's own storage
-     *     whose writes the engine gets as well. Emptied
+     *     whose writes the engine gets as well, or {@code fallback} where it also answers reads.
+     *     Emptied
      * @throws ConfigurationException if there is no such engine or mode, a setting is wrong, or the
      *     agent is missing
      */
@@ -102,7 +104,8 @@ public final class PetraMemtable extends AbstractMemtableWithCommitlog implement
         Object mode = ((Map<?, ?>) parameters).remove(ShadowFactory.MODE);
         return switch (mode == null ? ENGINE_MODE : mode.toString().trim()) {
             case ENGINE_MODE -> ofEngine(parameters);
-            case SHADOW_MODE -> ofShadow(parameters);
+            case SHADOW_MODE -> ofShadow(parameters, false);
+            case FALLBACK_MODE -> ofShadow(parameters, true);
             default ->
                     throw new ConfigurationException(
                             ShadowFactory.MODE
@@ -110,14 +113,16 @@ public final class PetraMemtable extends AbstractMemtableWithCommitlog implement
                                     + mode
                                     + "', but must be '"
                                     + ENGINE_MODE
-                                    + "' or '"
+                                    + "', '"
                                     + SHADOW_MODE
+                                    + "' or '"
+                                    + FALLBACK_MODE
                                     + "'");
         };
     }
 
-    private static Memtable.Factory ofShadow(Map<String, String> parameters) {
-        ShadowFactory factory = ShadowFactory.consume(parameters);
+    private static Memtable.Factory ofShadow(Map<String, String> parameters, boolean answers) {
+        ShadowFactory factory = ShadowFactory.consume(parameters, answers);
         if (!DatabaseDescriptor.isDaemonInitialized()) return factory;
         // The tables are whole without it, and nothing calls a shadow then.
         if (AgentMissing.isSo())

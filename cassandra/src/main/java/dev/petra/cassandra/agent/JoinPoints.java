@@ -173,6 +173,14 @@ final class JoinPoints {
                             "executeLocally",
                             NODE_ADVICE + "BeforeRead",
                             CASSANDRA + "db.ReadExecutionController"),
+                    // first lines: var answer = DataHooks.answer(this, cfs, executionController);
+                    // if (answer != null) return answer;
+                    at(
+                            CASSANDRA + "db.SinglePartitionReadCommand",
+                            "queryStorage",
+                            NODE_ADVICE + "Answer",
+                            CFS,
+                            CASSANDRA + "db.ReadExecutionController"),
                     // last line: NodeHooks.beforeCommitLogMarker();
                     at(
                             CASSANDRA + "db.commitlog.CommitLogSegment",

@@ -303,7 +303,8 @@ class Attempt {
         }
     }
 
-    private static UnfilteredRowIterator none(SinglePartitionReadCommand command) {
+    /** That there is nothing. */
+    static UnfilteredRowIterator none(SinglePartitionReadCommand command) {
         return EmptyIterators.unfilteredRow(
                 command.metadata(), command.partitionKey(), command.isReversed());
     }

@@ -50,13 +50,13 @@ final class PurgeRules {
     }
 
     private static Former of(TableMetadata table) {
-        boolean dropsExpired =
-                Boolean.parseBoolean(table.params.compaction.options().get(DROPS_EXPIRED));
-        return new Former(
-                table.params.gcGraceSeconds,
-                dropsExpired
-                        ? "compactions with " + DROPS_EXPIRED + " purge deletions too early"
-                        : null);
+        return new Former(table.params.gcGraceSeconds, doubtBySchema(table));
+    }
+
+    private static @Nullable String doubtBySchema(TableMetadata table) {
+        return Boolean.parseBoolean(table.params.compaction.options().get(DROPS_EXPIRED))
+                ? "compactions with " + DROPS_EXPIRED + " purge deletions too early"
+                : null;
     }
 
     private Former laxest(TableMetadata now) {
@@ -75,6 +75,8 @@ final class PurgeRules {
      * passed; null if it has not.
      */
     @Nullable String doubt(TableMetadata now) {
-        return laxest(now).doubt();
+        // Asked with each read that a shadow answers: nothing is allocated.
+        Former before = former.get(now.id);
+        return before != null && before.doubt() != null ? before.doubt() : doubtBySchema(now);
     }
 }

@@ -47,8 +47,8 @@ public final class Shadow {
     private static final Duration LASTED = Duration.ofHours(1);
 
     final ColumnFamilyStore cfs;
-    final ShadowFactory factory;
     final String name;
+    private volatile ShadowFactory factory;
     private final ShadowStatistics statistics = new ShadowStatistics();
     private final Differences differences;
     private final RememberedDifferences remembered;
@@ -126,6 +126,31 @@ public final class Shadow {
         if (now.isCaughtUp()) return "caught up";
         if (Shadows.isShrinking(cfs)) return "waits until cleanup or scrub of the table is over";
         return now.hasBegun() ? "copying" : "beginning";
+    }
+
+    /**
+     * Why the table answers reads that the shadow was to answer, or "yes" if the shadow does: only
+     * where it has no doubt about itself. A single read may be left to the table all the same.
+     */
+    public String answers() {
+        if (!factory.answers()) return "no: mode is shadow";
+        ShadowCopy now = copy();
+        if (now == null || promoted || !now.isCaughtUp()) return "no: " + state();
+        String doubt = doubt(now);
+        if (doubt != null) return "no: " + doubt;
+        return cfs.isRowCacheEnabled() ? "no: the table has a row cache" : "yes";
+    }
+
+    /** Whether it answers reads. */
+    boolean isAnswering() {
+        return answers().equals("yes");
+    }
+
+    /** Why a copy that has caught up is not what reads should be answered from, or null. */
+    @Nullable String doubt(ShadowCopy of) {
+        if (statistics.different.sum() > 0) return "it had another answer than the table";
+        String late = late(of);
+        return late == null ? null : "it may lack a late write: " + late;
     }
 
     /** Whether it has all that the table has. */
@@ -240,10 +265,21 @@ public final class Shadow {
 
     // The table's life
 
-    /** Whether it is what a table is to have. */
-    boolean isFor(@Nullable ShadowFactory wanted) {
+    /** What it is for. */
+    ShadowFactory factory() {
+        return factory;
+    }
+
+    /**
+     * Becomes what a table is to have, if only the mode or the share changes.
+     *
+     * @return whether it is that
+     */
+    boolean become(ShadowFactory wanted) {
         // One that is taken into its table, or was to be, has missed what came since.
-        return factory.equals(wanted) && !promoted;
+        if (promoted || !factory.engine().equals(wanted.engine())) return false;
+        factory = wanted;
+        return true;
     }
 
     /** Its copy is one of something else than what the table will be. */
@@ -371,8 +407,11 @@ public final class Shadow {
      */
     public @Nullable String lateWrite() {
         ShadowCopy now = copy();
-        if (now == null) return null;
-        String late = now.late().reason();
+        return now == null ? null : late(now);
+    }
+
+    private @Nullable String late(ShadowCopy of) {
+        String late = of.late().reason();
         return late != null ? late : Shadows.purgeDoubt(cfs.metadata());
     }
 

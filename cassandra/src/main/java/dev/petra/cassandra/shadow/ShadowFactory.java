@@ -16,13 +16,15 @@ import org.jspecify.annotations.Nullable;
 /**
  * Makes the memtables of tables with a shadow: Cassandra's own, by its configuration {@code
  * default}. Nothing that reads or writes such a table meets code of ours but where its writes are
- * noted.
+ * noted, and where its shadow answers.
  *
  * @param engine of the shadow
+ * @param answers whether the shadow answers reads, and the table only where the shadow cannot
  * @param share of reads that are compared, from 0 to 1
  */
-public record ShadowFactory(EngineKey engine, double share) implements Memtable.Factory {
-    /** The parameter of a memtable configuration that is {@code shadow} here. */
+public record ShadowFactory(EngineKey engine, boolean answers, double share)
+        implements Memtable.Factory {
+    /** The parameter of a memtable configuration that says who answers. */
     public static final String MODE = "mode";
 
     /** The parameter with the share of reads that are compared. */
@@ -38,13 +40,15 @@ public record ShadowFactory(EngineKey engine, double share) implements Memtable.
     /**
      * Takes everything out of a configuration's parameters, of which {@link #MODE} is gone.
      *
+     * @param answers whether the shadow answers reads
      * @throws ConfigurationException if the share is none
      */
-    public static ShadowFactory consume(Map<String, String> parameters) {
+    public static ShadowFactory consume(Map<String, String> parameters, boolean answers) {
         // What YAML read as a number is no String.
         Object share = ((Map<?, ?>) parameters).remove(SHARE);
         return new ShadowFactory(
                 EngineKey.consume(parameters),
+                answers,
                 parse(share == null ? DEFAULT_SHARE : share.toString().trim()));
     }
 

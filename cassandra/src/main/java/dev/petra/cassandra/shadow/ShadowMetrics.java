@@ -30,6 +30,9 @@ final class ShadowMetrics {
         count("Different", statistics -> statistics.different);
         count("NotComparable", statistics -> statistics.notComparable);
         count("PassedOver", statistics -> statistics.passedOver);
+        gauge("Answering", shadow -> shadow.isAnswering() ? 1 : 0);
+        count("Answered", statistics -> statistics.answered);
+        count("LeftToTable", statistics -> statistics.leftToTable);
     }
 
     private static void count(String name, Function<ShadowStatistics, LongAdder> count) {

@@ -22,6 +22,12 @@ public final class ShadowStatistics {
     /** Reads that were chosen and not compared: too many waited, or the shadow had dropped out. */
     public final LongAdder passedOver = new LongAdder();
 
+    /** Reads of clients that the shadow has answered, in mode fallback. */
+    public final LongAdder answered = new LongAdder();
+
+    /** Reads of single partitions that the table has answered in mode fallback. */
+    public final LongAdder leftToTable = new LongAdder();
+
     /** How long reads took, in microseconds: of the table, as for a comparison. */
     public final Histogram tableMicros = new Histogram(new DecayingEstimatedHistogramReservoir());
 

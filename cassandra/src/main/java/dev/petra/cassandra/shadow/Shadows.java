@@ -20,8 +20,10 @@ import java.util.concurrent.TimeUnit;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.Keyspace;
 import org.apache.cassandra.db.ReadCommand;
+import org.apache.cassandra.db.ReadExecutionController;
 import org.apache.cassandra.db.SinglePartitionReadCommand;
 import org.apache.cassandra.db.partitions.PartitionUpdate;
+import org.apache.cassandra.db.rows.UnfilteredRowIterator;
 import org.apache.cassandra.schema.SchemaChangeListener;
 import org.apache.cassandra.schema.SchemaConstants;
 import org.apache.cassandra.schema.TableId;
@@ -142,7 +144,7 @@ public final class Shadows {
         if (table.isIndex()) return;
         ShadowFactory wanted = ShadowFactory.of(table);
         Shadow present = tables.get(table.id);
-        if (present != null && (present.cfs != cfs || !present.isFor(wanted))) {
+        if (present != null && (present.cfs != cfs || wanted == null || !present.become(wanted))) {
             // Whoever promotes it ends it.
             if (present.cfs == cfs && present.isPromoted() && wanted == null && isMigrating(cfs))
                 return;
@@ -333,12 +335,30 @@ public final class Shadows {
                 || shadow.isPromoted()
                 || command.indexQueryPlan() != null
                 || !(command instanceof SinglePartitionReadCommand single)
-                || ThreadLocalRandom.current().nextDouble() >= shadow.factory.share()) return;
+                || ThreadLocalRandom.current().nextDouble() >= shadow.factory().share()) return;
         try {
             reads.add(shadow, single);
         } catch (RuntimeException | Error e) {
             logger.error("A read of {} is not compared", shadow, e);
         }
+    }
+
+    /**
+     * Answers a client's read from the shadow, in mode fallback.
+     *
+     * @return null if the table is to answer
+     * @see ShadowAnswers
+     */
+    public static @Nullable UnfilteredRowIterator answer(
+            SinglePartitionReadCommand command,
+            ColumnFamilyStore cfs,
+            ReadExecutionController reading) {
+        Shadow shadow = find(cfs);
+        if (shadow == null || !shadow.factory().answers()) return null;
+        UnfilteredRowIterator answer = ShadowAnswers.answer(shadow, command, reading);
+        if (answer == null) shadow.statistics().leftToTable.increment();
+        else shadow.statistics().answered.increment();
+        return answer;
     }
 
     // Steps

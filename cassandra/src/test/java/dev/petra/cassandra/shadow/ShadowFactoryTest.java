@@ -16,7 +16,7 @@ import org.junit.jupiter.params.provider.ValueSource;
 class ShadowFactoryTest {
     private static ShadowFactory of(Map<String, String> parameters) {
         Map<String, String> all = new HashMap<>(parameters);
-        ShadowFactory factory = ShadowFactory.consume(all);
+        ShadowFactory factory = ShadowFactory.consume(all, false);
         assertThat(all).isEmpty();
         return factory;
     }
@@ -36,12 +36,15 @@ class ShadowFactoryTest {
     @Test
     void modes() {
         assertThat(PetraMemtable.factory(new HashMap<>(Map.of("mode", "shadow"))))
-                .isInstanceOf(ShadowFactory.class);
+                .matches(made -> !((ShadowFactory) made).answers());
+        assertThat(PetraMemtable.factory(new HashMap<>(Map.of("mode", "fallback"))))
+                .matches(made -> ((ShadowFactory) made).answers());
         assertThat(PetraMemtable.factory(new HashMap<>(Map.of("mode", "engine"))))
                 .isEqualTo(PetraMemtable.factory(new HashMap<>()));
         assertThatThrownBy(() -> PetraMemtable.factory(new HashMap<>(Map.of("mode", "both"))))
                 .isInstanceOf(ConfigurationException.class)
-                .hasMessageContaining("mode is 'both', but must be 'engine' or 'shadow'");
+                .hasMessageContaining(
+                        "mode is 'both', but must be 'engine', 'shadow' or 'fallback'");
     }
 
     @ParameterizedTest

@@ -16,7 +16,7 @@ import org.junit.jupiter.api.Test;
 class ShadowTest {
     private final ColumnFamilyStore cfs = Hollow.of(ColumnFamilyStore.class);
     private final ShadowFactory factory =
-            ShadowFactory.consume(new HashMap<>(Map.of("engine", "rocks")));
+            ShadowFactory.consume(new HashMap<>(Map.of("engine", "rocks")), false);
 
     ShadowTest() {
         Hollow.set(cfs, ColumnFamilyStore.class, "metadata", TestTables.reference());
@@ -57,11 +57,10 @@ class ShadowTest {
                         new LateWrites(),
                         () -> new LateWrites.Moment(0, 0));
         Hollow.set(shadow, Shadow.class, "copy", copy);
-        assertThat(shadow.isFor(factory)).isTrue();
-        assertThat(shadow.isFor(null)).isFalse();
+        assertThat(shadow.become(factory)).isTrue();
 
         shadow.promote();
-        assertThat(shadow.isFor(factory)).isFalse();
+        assertThat(shadow.become(factory)).isFalse();
         assertThat(shadow.promotedCopy()).isSameAs(copy);
         assertThat(copy.isOver()).isFalse();
 

@@ -68,7 +68,9 @@ class TableComparisonTest {
             store.write(TABLE.update("k" + i).row(1).set("v", "x").end().build());
         shadow =
                 new Shadow(
-                        cfs, ShadowFactory.consume(new HashMap<>(Map.of("engine", "rocks"))), null);
+                        cfs,
+                        ShadowFactory.consume(new HashMap<>(Map.of("engine", "rocks")), false),
+                        null);
         copy = new ShadowCopy(cfs, store, 1, new LateWrites(), () -> new LateWrites.Moment(0, 0));
         Hollow.set(copy, ShadowCopy.class, "caughtUp", true);
     }

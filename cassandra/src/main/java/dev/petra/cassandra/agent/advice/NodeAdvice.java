@@ -14,7 +14,10 @@ import net.bytebuddy.asm.Advice;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.Mutation;
 import org.apache.cassandra.db.ReadCommand;
+import org.apache.cassandra.db.ReadExecutionController;
+import org.apache.cassandra.db.SinglePartitionReadCommand;
 import org.apache.cassandra.db.commitlog.CommitLogPosition;
+import org.apache.cassandra.db.partitions.UnfilteredPartitionIterator;
 import org.apache.cassandra.dht.Range;
 import org.apache.cassandra.dht.Token;
 import org.apache.cassandra.exceptions.StartupException;
@@ -188,6 +191,27 @@ final class NodeAdvice {
         @Advice.OnMethodEnter
         static void enter(@Advice.This ReadCommand command) {
             DataHooks.beforeRead(command);
+        }
+    }
+
+    static final class Answer {
+        private Answer() {}
+
+        @Advice.OnMethodEnter(skipOn = Advice.OnNonDefaultValue.class)
+        static @Nullable UnfilteredPartitionIterator enter(
+                @Advice.This SinglePartitionReadCommand command,
+                @Advice.Argument(0) ColumnFamilyStore cfs,
+                @Advice.Argument(1) ReadExecutionController reading) {
+            return DataHooks.answer(command, cfs, reading);
+        }
+
+        // By assigning to its parameter an advice changes what Cassandra's method returns.
+        @SuppressWarnings("UnusedVariable")
+        @Advice.OnMethodExit
+        static void exit(
+                @Advice.Enter @Nullable UnfilteredPartitionIterator answer,
+                @Advice.Return(readOnly = false) UnfilteredPartitionIterator read) {
+            if (answer != null) read = answer;
         }
     }
 

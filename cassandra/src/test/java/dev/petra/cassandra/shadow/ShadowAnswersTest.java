@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.cassandra.shadow;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import dev.petra.cassandra.Hollow;
+import dev.petra.cassandra.TestTables;
+import dev.petra.cassandra.shadow.DoubledWrites.Doubled;
+import dev.petra.engine.TableStore;
+import java.lang.reflect.Proxy;
+import java.util.HashMap;
+import java.util.Map;
+import java.util.concurrent.atomic.AtomicInteger;
+import org.apache.cassandra.db.ColumnFamilyStore;
+import org.apache.cassandra.db.DecoratedKey;
+import org.apache.cassandra.db.ReadExecutionController;
+import org.apache.cassandra.db.SinglePartitionReadCommand;
+import org.apache.cassandra.db.Slices;
+import org.apache.cassandra.db.filter.ClusteringIndexSliceFilter;
+import org.apache.cassandra.db.filter.ColumnFilter;
+import org.apache.cassandra.db.lifecycle.Tracker;
+import org.apache.cassandra.db.partitions.PartitionUpdate;
+import org.apache.cassandra.db.rows.Unfiltered;
+import org.apache.cassandra.db.rows.UnfilteredRowIterator;
+import org.apache.cassandra.db.rows.WrappingUnfilteredRowIterator;
+import org.apache.cassandra.io.FSReadError;
+import org.apache.cassandra.io.util.File;
+import org.apache.cassandra.schema.TableMetadata;
+import org.apache.cassandra.schema.TableMetadataRef;
+import org.apache.cassandra.utils.ByteBufferUtil;
+import org.apache.cassandra.utils.FBUtilities;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+
+/** When a shadow answers, and when it leaves that to the table, also if it learns late. */
+class ShadowAnswersTest {
+    private static final TableMetadata TABLE =
+            TestTables.table("CREATE TABLE t (p int, c int, v int, PRIMARY KEY (p, c))");
+    private static final long NOW = FBUtilities.nowInSeconds();
+
+    private final ColumnFamilyStore cfs = Hollow.of(ColumnFamilyStore.class);
+    private ReadExecutionController reading = ReadExecutionController.empty();
+    private final AtomicInteger open = new AtomicInteger();
+    private Shadow shadow;
+    private ShadowCopy copy;
+
+    /** What happens while the store opens a read. */
+    private Runnable meanwhile = () -> {};
+
+    /** The row whose read fails, from 1; at 0 nothing can be opened. */
+    private int failing = Integer.MAX_VALUE;
+
+    private Throwable failure = new IllegalStateException("a damaged block");
+
+    @BeforeEach
+    void begin() {
+        Hollow.set(
+                cfs, ColumnFamilyStore.class, "metadata", TableMetadataRef.forOfflineTools(TABLE));
+        Tracker tracker = Tracker.newDummyTracker();
+        Hollow.set(cfs, ColumnFamilyStore.class, "data", tracker);
+        shadow =
+                new Shadow(
+                        cfs,
+                        ShadowFactory.consume(new HashMap<>(Map.of("engine", "rocks")), true),
+                        null);
+        TableStore store =
+                (TableStore)
+                        Proxy.newProxyInstance(
+                                getClass().getClassLoader(),
+                                new Class<?>[] {TableStore.class},
+                                (proxy, method, arguments) ->
+                                        method.getName().equals("read") ? read() : null);
+        copy =
+                new ShadowCopy(
+                        cfs, store, 1, new LateWrites(), () -> new LateWrites.Moment(NOW, 10));
+        copy.resume();
+        Hollow.set(shadow, Shadow.class, "copy", copy);
+    }
+
+    @AfterEach
+    void nothingStaysOpen() {
+        assertThat(open.get()).isZero();
+    }
+
+    private static PartitionUpdate rows() {
+        PartitionUpdate.SimpleBuilder update = PartitionUpdate.simpleBuilder(TABLE, 1);
+        update.row(1).add("v", 7);
+        update.row(2).add("v", 8);
+        return update.build();
+    }
+
+    private UnfilteredRowIterator read() throws Throwable {
+        meanwhile.run();
+        if (failing == 0) throw failure;
+        UnfilteredRowIterator rows = rows().unfilteredIterator();
+        open.incrementAndGet();
+        return new WrappingUnfilteredRowIterator() {
+            private int given;
+
+            @Override
+            public UnfilteredRowIterator wrapped() {
+                return rows;
+            }
+
+            @Override
+            public boolean hasNext() {
+                if (given + 1 >= failing) throw unchecked(failure);
+                return rows.hasNext();
+            }
+
+            @Override
+            public Unfiltered next() {
+                given++;
+                return rows.next();
+            }
+
+            @Override
+            public void close() {
+                open.decrementAndGet();
+                rows.close();
+            }
+        };
+    }
+
+    @SuppressWarnings("unchecked")
+    private static <T extends Throwable> RuntimeException unchecked(Throwable any) throws T {
+        throw (T) any;
+    }
+
+    private static SinglePartitionReadCommand command(TableMetadata table) {
+        return SinglePartitionReadCommand.create(
+                table,
+                NOW,
+                key(),
+                ColumnFilter.all(table),
+                new ClusteringIndexSliceFilter(Slices.ALL, false));
+    }
+
+    private static DecoratedKey key() {
+        return TABLE.partitioner.decorateKey(ByteBufferUtil.bytes(1));
+    }
+
+    private UnfilteredRowIterator answer() {
+        return ShadowAnswers.answer(shadow, command(TABLE), reading);
+    }
+
+    private boolean isAnswered() {
+        try (UnfilteredRowIterator rows = answer()) {
+            return rows != null;
+        }
+    }
+
+    @Test
+    void theShadowAnswers() {
+        try (UnfilteredRowIterator rows = answer()) {
+            assertThat(rows).toIterable().hasSize(2);
+        }
+        assertThat(shadow.answers()).isEqualTo("yes");
+    }
+
+    @Test
+    void notWhileAWriteIsUnderWay() {
+        Doubled write = Doubled.begin(copy, rows());
+        assertThat(isAnswered()).isFalse();
+        write.end();
+        assertThat(isAnswered()).isTrue();
+    }
+
+    @ParameterizedTest
+    @ValueSource(booleans = {false, true})
+    void notIfAWriteBeginsBeforeItsMomentIsFixed(boolean ends) {
+        meanwhile =
+                () -> {
+                    Doubled write = Doubled.begin(copy, rows());
+                    if (ends) write.end();
+                };
+        assertThat(isAnswered()).isFalse();
+    }
+
+    @Test
+    void notWhatHasNotCaughtUpOrIsOver() {
+        Shadows.shrinkingBegins(cfs);
+        assertThat(isAnswered()).isFalse();
+        assertThat(shadow.answers()).startsWith("no: waits until cleanup or scrub");
+        Shadows.shrinkingEnds(cfs);
+        assertThat(isAnswered()).isTrue();
+        meanwhile = () -> copy.end("the table is being truncated");
+        assertThat(isAnswered()).isFalse();
+        assertThat(isAnswered()).isFalse();
+        assertThat(shadow.answers()).startsWith("no: ");
+    }
+
+    @Test
+    void notIfItIsSealedForItsTableMeanwhile() {
+        meanwhile = copy::seal;
+        assertThat(isAnswered()).isFalse();
+    }
+
+    @Test
+    void notIfItIsTakenIntoItsTable() {
+        shadow.promote();
+        assertThat(isAnswered()).isFalse();
+        assertThat(shadow.answers()).startsWith("no: is taken into");
+    }
+
+    @Test
+    void notIfSomethingCameTooLateMeanwhile() {
+        meanwhile =
+                () -> {
+                    copy.doubled(
+                            PartitionUpdate.fullPartitionDelete(
+                                    TABLE, ByteBufferUtil.bytes(1), Long.MAX_VALUE - 1, NOW - 11));
+                    copy.doubled(rows());
+                };
+        assertThat(isAnswered()).isFalse();
+        assertThat(shadow.answers()).startsWith("no: it may lack a late write: ");
+    }
+
+    @Test
+    void notIfItHadAnotherAnswerThanTheTable() {
+        shadow.count(key(), new Comparison.Outcome(Comparison.Result.DIFFERENT, "row", "1", ""));
+        assertThat(isAnswered()).isFalse();
+        assertThat(shadow.answers()).isEqualTo("no: it had another answer than the table");
+    }
+
+    @Test
+    void notWhatIsReadByAnotherFormOfTheTable() {
+        TableMetadata former =
+                TestTables.table("CREATE TABLE t (p int, c int, w int, PRIMARY KEY (p, c))");
+        assertThat(ShadowAnswers.answer(shadow, command(former), reading)).isNull();
+    }
+
+    @Test
+    void notWhereWhatWasRepairedIsAsked() {
+        // One that has nothing to say that it does not track it.
+        reading = Hollow.of(ReadExecutionController.class);
+        assertThat(reading.isTrackingRepairedStatus()).isTrue();
+        assertThat(isAnswered()).isFalse();
+    }
+
+    /** A point read fails here, or not at all. */
+    @ParameterizedTest
+    @ValueSource(ints = {0, 1})
+    void theTableAnswersWhereItCannotBeRead(int row) {
+        failing = row;
+        assertThat(isAnswered()).isFalse();
+        assertThat(copy.end()).matches(ShadowStore.End::isFault);
+    }
+
+    @Test
+    void aFailureBehindTheFirstRowIsNoneOfADiskOfTheTable() {
+        failing = 2;
+        failure = new FSReadError(new IllegalStateException("gone"), new File("/nowhere"));
+        try (UnfilteredRowIterator rows = answer()) {
+            assertThat(rows.next()).isNotNull();
+            assertThatThrownBy(rows::hasNext)
+                    .isExactlyInstanceOf(IllegalStateException.class)
+                    .hasMessageContaining("cannot be read to the end");
+        }
+        assertThat(copy.end()).matches(ShadowStore.End::isFault);
+        assertThat(isAnswered()).isFalse();
+    }
+}
