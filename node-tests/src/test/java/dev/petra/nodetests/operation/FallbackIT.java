@@ -1,0 +1,489 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.nodetests.operation;
+
+import static dev.petra.nodetests.fixture.CrashPoints.OURS;
+import static org.assertj.core.api.Assertions.assertThat;
+
+import com.datastax.oss.driver.api.core.CqlSession;
+import com.datastax.oss.driver.api.core.cql.PreparedStatement;
+import com.datastax.oss.driver.api.core.cql.Row;
+import dev.petra.engine.mutants.NamedMutations;
+import dev.petra.nodetests.fixture.AgentJar;
+import dev.petra.nodetests.fixture.Commands;
+import dev.petra.nodetests.fixture.CrashPoints;
+import dev.petra.nodetests.fixture.TableFiles;
+import dev.petra.nodetests.fixture.TestNode;
+import dev.petra.nodetests.fixture.Writer;
+import dev.petra.nodetests.fuzz.FuzzAgent;
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.Random;
+import java.util.SplittableRandom;
+import java.util.TreeMap;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicLong;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.CleanupMode;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+
+/** Tables whose shadow answers reads, with Cassandra's storage to fall back to at any time. */
+class FallbackIT {
+    private static final Duration PATIENCE = Duration.ofMinutes(2);
+    private static final long SEED = Long.getLong("petra.seed", System.nanoTime());
+
+    @TempDir(cleanup = CleanupMode.ON_SUCCESS)
+    static Path directory;
+
+    private static CrashPoints points;
+    private static TestNode node;
+    private static CqlSession session;
+
+    @BeforeAll
+    static void start() throws Exception {
+        System.out.println("Fallback: -Dpetra.seed=" + SEED);
+        points = new CrashPoints(directory, List.of(OURS + "shadow.ShadowStore#doubled"));
+        Path jar = directory.resolve("faulty.jar");
+        AgentJar.pack(
+                jar,
+                FuzzAgent.class,
+                Map.of(
+                        FallbackIT.class, "dev/petra/nodetests/fuzz/",
+                        NamedMutations.class, "dev/petra/engine/"),
+                Map.of(
+                        "META-INF/services/dev.petra.engine.StorageEngineProvider",
+                        "dev.petra.nodetests.fuzz.FaultyEngineProvider\n"));
+        Map<String, Object> configurations =
+                Map.of(
+                        "rocks_shadow", configuration("rocks", "shadow"),
+                        "rocks_fallback", configuration("rocks", "fallback"),
+                        "faulty_fallback", configuration("faulty", "fallback"));
+        node =
+                TestNode.start(
+                        directory.resolve("node"),
+                        config ->
+                                points.in(
+                                        config.yaml(
+                                                Map.of(
+                                                        "memtable",
+                                                        Map.of("configurations", configurations),
+                                                        "row_cache_size",
+                                                        "16MiB",
+                                                        "commitlog_sync",
+                                                        "batch")),
+                                        "-javaagent:" + jar,
+                                        "-Dfuzz.go=" + directory.resolve("never"),
+                                        "-Dfuzz.fault=loses-row-deletions"));
+        session = node.session();
+        TestNode.createKeyspace(session, "ks", 1);
+    }
+
+    private static Map<String, Object> configuration(String engine, String mode) {
+        return Map.of(
+                "class_name",
+                "dev.petra.cassandra.PetraMemtable",
+                "parameters",
+                Map.of(
+                        "engine",
+                        engine,
+                        "mode",
+                        mode,
+                        "compared_share",
+                        engine.equals("rocks") ? "0.2" : "0",
+                        "memory",
+                        "128MiB",
+                        "direct_reads",
+                        "true"));
+    }
+
+    @AfterEach
+    void release() throws IOException {
+        points.release();
+    }
+
+    @AfterAll
+    static void stop() {
+        if (session != null) session.close();
+        if (node != null) node.close();
+    }
+
+    private static void alter(String table, String memtable) {
+        session.execute("ALTER TABLE ks." + table + " WITH memtable = '" + memtable + "'");
+    }
+
+    private static Row shadow(String table) {
+        return session.execute(
+                        "SELECT * FROM petra.shadow WHERE keyspace_name = 'ks' AND table_name = ?",
+                        table)
+                .one();
+    }
+
+    private static void awaitAnswering(String table) throws Exception {
+        TestNode.await(
+                "the shadow of " + table + " to answer",
+                PATIENCE,
+                () -> {
+                    Row row = shadow(table);
+                    return row != null && row.getString("answers").equals("yes");
+                });
+    }
+
+    private static long answered(String table) {
+        return shadow(table).getLong("answered");
+    }
+
+    private static long leftToTable(String table) {
+        return shadow(table).getLong("left_to_table");
+    }
+
+    private static void create(String table) {
+        session.execute("CREATE TABLE ks." + table + " (k int, c int, v text, PRIMARY KEY (k, c))");
+    }
+
+    private static String value(String table, int k, int c) {
+        Row row =
+                session.execute("SELECT v FROM ks." + table + " WHERE k = ? AND c = ?", k, c).one();
+        return row == null ? null : row.getString("v");
+    }
+
+    /** Reads after each write what it has written, and keeps what it must find. */
+    private static final class Client extends Thread {
+        private final String table;
+        private final int key;
+        private final SplittableRandom random;
+        private final Map<Integer, String> model = new TreeMap<>();
+        private final PreparedStatement insert;
+        private final PreparedStatement row;
+        private final PreparedStatement range;
+        private final PreparedStatement partition;
+        private final PreparedStatement read;
+        private final PreparedStatement backwards;
+        private final PreparedStatement one;
+        private volatile boolean halted;
+        private volatile Throwable failure;
+        private final AtomicLong reads = new AtomicLong();
+
+        Client(String table, int key) {
+            super("client-" + key);
+            this.table = "ks." + table;
+            this.key = key;
+            this.random = new SplittableRandom(SEED + key);
+            insert = session.prepare("INSERT INTO " + this.table + " (k, c, v) VALUES (?, ?, ?)");
+            row = session.prepare("DELETE FROM " + this.table + " WHERE k = ? AND c = ?");
+            range =
+                    session.prepare(
+                            "DELETE FROM " + this.table + " WHERE k = ? AND c >= ? AND c < ?");
+            partition = session.prepare("DELETE FROM " + this.table + " WHERE k = ?");
+            read = session.prepare("SELECT c, v FROM " + this.table + " WHERE k = ?");
+            backwards =
+                    session.prepare(
+                            "SELECT c, v FROM " + this.table + " WHERE k = ? ORDER BY c DESC");
+            one = session.prepare("SELECT c, v FROM " + this.table + " WHERE k = ? AND c = ?");
+        }
+
+        @Override
+        public void run() {
+            try {
+                for (int step = 0; !halted; step++) {
+                    write(step);
+                    check();
+                    TimeUnit.MILLISECONDS.sleep(1);
+                }
+            } catch (Throwable e) {
+                failure = e;
+            }
+        }
+
+        private void write(int step) {
+            int c = random.nextInt(30);
+            switch (random.nextInt(10)) {
+                case 0 -> {
+                    session.execute(row.bind(key, c));
+                    model.remove(c);
+                }
+                case 1 -> {
+                    session.execute(range.bind(key, c, c + 5));
+                    for (int i = c; i < c + 5; i++) model.remove(i);
+                }
+                case 2 -> {
+                    if (random.nextInt(5) > 0) return;
+                    session.execute(partition.bind(key));
+                    model.clear();
+                }
+                default -> {
+                    session.execute(insert.bind(key, c, "s" + step));
+                    model.put(c, "s" + step);
+                }
+            }
+        }
+
+        private void check() {
+            PreparedStatement which = random.nextBoolean() ? read : backwards;
+            assertThat(rows(session.execute(which.bind(key)).all())).isEqualTo(model);
+            int c = random.nextInt(30);
+            Map<Integer, String> found = rows(session.execute(one.bind(key, c)).all());
+            assertThat(found.get(c)).isEqualTo(model.get(c));
+            reads.addAndGet(2);
+        }
+
+        private static Map<Integer, String> rows(List<Row> rows) {
+            Map<Integer, String> found = new TreeMap<>();
+            for (Row each : rows) found.put(each.getInt("c"), each.getString("v"));
+            return found;
+        }
+
+        void halt() throws InterruptedException {
+            halted = true;
+            join();
+            assertThat(failure).as("%s, seed %s", table, SEED).isNull();
+        }
+
+        /** Waits for so many more reads, each of which was right. */
+        void awaitReads(int more) throws Exception {
+            long wanted = reads.get() + more;
+            TestNode.await(
+                    getName() + " of " + table,
+                    PATIENCE,
+                    () -> reads.get() >= wanted || failure != null);
+            assertThat(failure).as("%s, seed %s", table, SEED).isNull();
+        }
+    }
+
+    /** Each client reads what it has written, through each ALTER. */
+    @Test
+    void whatWasWrittenIsReadOnTheWayThereAndBack() throws Exception {
+        create("t");
+        List<Client> clients = new ArrayList<>();
+        for (int i = 0; i < 3; i++) clients.add(new Client("t", i));
+        clients.forEach(Thread::start);
+        for (Client each : clients) each.awaitReads(50);
+        alter("t", "rocks_shadow");
+        TestNode.await("a shadow", PATIENCE, () -> shadow("t").getBoolean("caught_up"));
+        assertThat(shadow("t").getString("answers")).isEqualTo("no: mode is shadow");
+        for (Client each : clients) each.awaitReads(50);
+        assertThat(answered("t")).isZero();
+
+        alter("t", "rocks_fallback");
+        awaitAnswering("t");
+        // It is the same one.
+        assertThat(shadow("t").getLong("copies")).isEqualTo(1);
+        for (String verb : List.of("flush", "compact", "flush", "garbagecollect")) {
+            for (Client each : clients) each.awaitReads(200);
+            node.nodetool(verb, "ks", "t");
+        }
+        for (Client each : clients) each.awaitReads(200);
+        // Of which each was right.
+        assertThat(answered("t")).isGreaterThan(1_000);
+        assertThat(shadow("t").getLong("equal")).isPositive();
+        assertThat(shadow("t").getLong("different")).isZero();
+        assertThat(shadow("t").getString("answers")).isEqualTo("yes");
+
+        alter("t", "default");
+        // At once: nothing is copied.
+        assertThat(session.execute("SELECT * FROM petra.migrations").all()).isEmpty();
+        assertThat(shadow("t")).isNull();
+        for (Client each : clients) each.awaitReads(100);
+
+        alter("t", "rocks_fallback");
+        awaitAnswering("t");
+        for (Client each : clients) each.awaitReads(100);
+        alter("t", "rocks");
+        for (Client each : clients) each.awaitReads(100);
+        TestNode.awaitMigrations(session, PATIENCE);
+        node.awaitLog("The shadow of ks.t is in the table's store", PATIENCE);
+        for (Client each : clients) each.awaitReads(100);
+        for (Client each : clients) each.halt();
+    }
+
+    /** Its client has an answer before the shadow has the write. */
+    @Test
+    void aWriteThatIsNotInTheShadowYetIsRead() throws Exception {
+        create("queued");
+        session.execute("INSERT INTO ks.queued (k, c, v) VALUES (1, 1, 'old')");
+        alter("queued", "rocks_fallback");
+        awaitAnswering("queued");
+        assertThat(value("queued", 1, 1)).isEqualTo("old");
+        assertThat(answered("queued")).isEqualTo(1);
+        points.hold("enter", "ShadowStore#doubled");
+        session.execute("INSERT INTO ks.queued (k, c, v) VALUES (1, 1, 'new')");
+        points.awaitHeld();
+        assertThat(value("queued", 1, 1)).isEqualTo("new");
+        session.execute("DELETE FROM ks.queued WHERE k = 1");
+        assertThat(value("queued", 1, 1)).isNull();
+        assertThat(leftToTable("queued")).isEqualTo(2);
+        points.release();
+        TestNode.await("writes", PATIENCE, () -> shadow("queued").getLong("queued_writes") == 0);
+        assertThat(value("queued", 1, 1)).isNull();
+        assertThat(answered("queued")).isEqualTo(2);
+    }
+
+    @Test
+    void truncateAndImportShowAtOnce() throws Exception {
+        create("truncated");
+        for (int c = 0; c < 10; c++)
+            session.execute("INSERT INTO ks.truncated (k, c, v) VALUES (1, ?, 'v')", c);
+        node.nodetool("snapshot", "-t", "rows", "ks.truncated");
+        alter("truncated", "rocks_fallback");
+        awaitAnswering("truncated");
+        assertThat(value("truncated", 1, 5)).isEqualTo("v");
+        session.execute("TRUNCATE ks.truncated");
+        assertThat(value("truncated", 1, 5)).isNull();
+        awaitAnswering("truncated");
+        assertThat(value("truncated", 1, 5)).isNull();
+        long before = answered("truncated");
+        Path rows = TableFiles.of(node, "ks", "truncated").directory().resolve("snapshots/rows");
+        Path imported = Files.createDirectories(directory.resolve("import/ks/truncated"));
+        for (Path each : TableFiles.children(rows))
+            if (each.getFileName().toString().contains("-big-")
+                    || each.getFileName().toString().contains("-bti-"))
+                Files.copy(each, imported.resolve(each.getFileName()));
+        node.nodetool("import", "ks", "truncated", imported.toString());
+        for (int c = 0; c < 10; c++) assertThat(value("truncated", 1, c)).isEqualTo("v");
+        awaitAnswering("truncated");
+        for (int c = 0; c < 10; c++) assertThat(value("truncated", 1, c)).isEqualTo("v");
+        assertThat(answered("truncated")).isGreaterThanOrEqualTo(before + 10);
+    }
+
+    @Test
+    void aKillAndACleanRestartLoseNothing() throws Exception {
+        session.execute(Writer.table("ks.killed"));
+        List<List<Writer>> all = new ArrayList<>();
+        alter("killed", "rocks_fallback");
+        for (int cycle = 0; cycle < 2; cycle++) {
+            awaitAnswering("killed");
+            List<Writer> writers = new ArrayList<>();
+            for (int w = 0; w < 3; w++) writers.add(new Writer(session, "ks.killed", cycle, w));
+            writers.forEach(Thread::start);
+            for (Writer each : writers)
+                assertThat(each.started.await(2, TimeUnit.MINUTES)).isTrue();
+            TimeUnit.SECONDS.sleep(2);
+            for (Writer each : writers) each.checkMeanwhile(session);
+            node.process().kill();
+            for (Writer each : writers) each.join();
+            session.close();
+            node.restart();
+            session = node.session();
+            all.add(writers);
+            // By the table, and by the shadow.
+            for (List<Writer> some : all) for (Writer each : some) each.check(session);
+            awaitAnswering("killed");
+            long before = answered("killed");
+            for (List<Writer> some : all) for (Writer each : some) each.check(session);
+            assertThat(answered("killed")).isGreaterThan(before);
+        }
+        session.close();
+        node.process().stop();
+        node.restart();
+        session = node.session();
+        TestNode.await("a shadow", PATIENCE, () -> shadow("killed").getBoolean("caught_up"));
+        node.awaitLog("The shadow of ks.killed goes on", PATIENCE);
+        for (List<Writer> some : all) for (Writer each : some) each.check(session);
+        assertThat(answered("killed")).isPositive();
+    }
+
+    /** That it is the shadow which answers, and that it does not once it was found wrong. */
+    @Test
+    void aShadowThatWasFoundWrongAnswersNoMore() throws Exception {
+        create("wrong");
+        session.execute("INSERT INTO ks.wrong (k, c, v) VALUES (1, 1, 'v')");
+        alter("wrong", "faulty_fallback");
+        awaitAnswering("wrong");
+        session.execute("DELETE FROM ks.wrong WHERE k = 1 AND c = 1");
+        TestNode.await("writes", PATIENCE, () -> shadow("wrong").getLong("queued_writes") == 0);
+        // This engine loses deletions of rows.
+        assertThat(value("wrong", 1, 1)).isEqualTo("v");
+        assertThat(petra("compare", "ks.wrong")).isEqualTo(1);
+        assertThat(value("wrong", 1, 1)).isNull();
+        assertThat(shadow("wrong").getString("answers"))
+                .isEqualTo("no: it had another answer than the table");
+        session.execute("DROP TABLE ks.wrong");
+    }
+
+    private static int petra(String... arguments) throws IOException, InterruptedException {
+        List<String> command = new ArrayList<>(List.of(arguments));
+        command.add(0, Commands.PETRA.toString());
+        command.addAll(
+                List.of(
+                        "--address",
+                        node.process().address(),
+                        "--port",
+                        Integer.toString(node.process().nativePort())));
+        return Commands.run(command.toArray(String[]::new)).exitCode();
+    }
+
+    /** Of which nobody but its log knew more, or whose values were in files for a while. */
+    @ParameterizedTest
+    @CsvSource({"log, 1000, made anew", "blob, 100000, cannot be read; the table answers"})
+    void aShadowThatIsDamagedAtRestLeavesReadsToTheTable(String kind, int bytes, String logged)
+            throws Exception {
+        String table = "damaged_" + kind;
+        session.execute("CREATE TABLE ks." + table + " (k int PRIMARY KEY, v blob)");
+        PreparedStatement insert =
+                session.prepare("INSERT INTO ks." + table + " (k, v) VALUES (?, ?)");
+        for (int k = 0; k < 500; k++) session.execute(insert.bind(k, blob(k, bytes)));
+        alter(table, "rocks_fallback");
+        awaitAnswering(table);
+        session.close();
+        node.process().stop();
+        damage(TableFiles.of(node, "ks", table).directory().resolve("rocksdb_shadow"), kind);
+        node.restart();
+        session = node.session();
+        awaitAnswering(table);
+        for (int k = 0; k < 500; k++)
+            assertThat(session.execute("SELECT v FROM ks." + table + " WHERE k = ?", k).one())
+                    .isNotNull()
+                    .returns(blob(k, bytes), row -> row.getByteBuffer("v"));
+        node.awaitLog("The shadow of ks." + table + " " + logged, PATIENCE);
+        awaitAnswering(table);
+        session.execute("DROP TABLE ks." + table);
+    }
+
+    private static ByteBuffer blob(int key, int bytes) {
+        byte[] value = new byte[bytes];
+        new Random(key).nextBytes(value);
+        return ByteBuffer.wrap(value);
+    }
+
+    private static void damage(Path folder, String kind) throws IOException {
+        List<Path> files;
+        try (Stream<Path> all = Files.walk(folder)) {
+            files = all.filter(each -> each.toString().endsWith("." + kind)).toList();
+        }
+        int damaged = 0;
+        for (Path file : files) {
+            byte[] data = Files.readAllBytes(file);
+            if (data.length < 10_000) continue;
+            for (int at = 1_000; at < data.length / 2; at += 500) data[at] ^= 1;
+            Files.write(file, data, StandardOpenOption.WRITE);
+            damaged++;
+        }
+        assertThat(damaged).as("%s", files).isPositive();
+    }
+
+    @Test
+    void whatHasARowCacheIsAnsweredByTheTable() throws Exception {
+        session.execute(
+                "CREATE TABLE ks.cached (k int PRIMARY KEY, v text) WITH memtable ="
+                        + " 'rocks_fallback' AND caching = {'keys': 'ALL', 'rows_per_partition':"
+                        + " 'ALL'}");
+        session.execute("INSERT INTO ks.cached (k, v) VALUES (1, 'v')");
+        TestNode.await("a shadow", PATIENCE, () -> shadow("cached").getBoolean("caught_up"));
+        assertThat(session.execute("SELECT v FROM ks.cached WHERE k = 1").one()).isNotNull();
+        assertThat(shadow("cached").getString("answers"))
+                .isEqualTo("no: the table has a row cache");
+        assertThat(answered("cached")).isZero();
+        session.execute("DROP TABLE ks.cached");
+    }
+}
