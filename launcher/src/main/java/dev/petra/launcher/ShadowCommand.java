@@ -93,6 +93,15 @@ final class ShadowCommand implements Runnable {
                         : null;
             }
 
+            /** Whether it answers reads or why not; null where nobody wants it to. */
+            @Nullable String answers() {
+                String answers =
+                        figures.getColumnDefinitions().contains("answers")
+                                ? figures.getString("answers")
+                                : null;
+                return answers == null || answers.equals("no: mode is shadow") ? null : answers;
+            }
+
             /** Whether it has caught up, and no comparison has told anything. */
             boolean isUntested() {
                 return isCaughtUp() && count("equal") + count("different") == 0;
@@ -171,6 +180,14 @@ final class ShadowCommand implements Runnable {
                 String late = shadow.lateWrite();
                 if (late != null)
                     out.printf("  %s: its shadow may lack a late write: %s%n", shadow.node(), late);
+                String answers = shadow.answers();
+                if (answers != null)
+                    out.printf(
+                            "  %s: the shadow answers reads: %s; so far %,d, and the table %,d%n",
+                            shadow.node(),
+                            answers,
+                            shadow.count("answered"),
+                            shadow.count("left_to_table"));
                 if (!shadow.isCaughtUp() || shadow.count("different") > 0)
                     out.printf(
                             "  %s: %s, %,d different%n",
