@@ -11,6 +11,7 @@ import dev.petra.engine.TableStore;
 import java.lang.reflect.Proxy;
 import java.util.HashMap;
 import java.util.Map;
+import java.util.Set;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.DecoratedKey;
@@ -20,11 +21,16 @@ import org.apache.cassandra.db.Slices;
 import org.apache.cassandra.db.filter.ClusteringIndexSliceFilter;
 import org.apache.cassandra.db.filter.ColumnFilter;
 import org.apache.cassandra.db.lifecycle.Tracker;
+import org.apache.cassandra.db.lifecycle.View;
 import org.apache.cassandra.db.partitions.PartitionUpdate;
 import org.apache.cassandra.db.rows.Unfiltered;
 import org.apache.cassandra.db.rows.UnfilteredRowIterator;
 import org.apache.cassandra.db.rows.WrappingUnfilteredRowIterator;
 import org.apache.cassandra.io.FSReadError;
+import org.apache.cassandra.io.sstable.Descriptor;
+import org.apache.cassandra.io.sstable.SSTable;
+import org.apache.cassandra.io.sstable.SequenceBasedSSTableId;
+import org.apache.cassandra.io.sstable.format.big.BigTableReader;
 import org.apache.cassandra.io.util.File;
 import org.apache.cassandra.schema.TableMetadata;
 import org.apache.cassandra.schema.TableMetadataRef;
@@ -192,6 +198,22 @@ class ShadowAnswersTest {
         assertThat(isAnswered()).isFalse();
         assertThat(isAnswered()).isFalse();
         assertThat(shadow.answers()).startsWith("no: ");
+    }
+
+    /** One is among the table's before the copy is told of it. */
+    @Test
+    void notIfTheTableHasAnSSTableOfWhichItWasNotTold() {
+        BigTableReader came = Hollow.of(BigTableReader.class);
+        Hollow.set(
+                came,
+                SSTable.class,
+                "descriptor",
+                new Descriptor(new File("/t"), "ks", "t", new SequenceBasedSSTableId(1)));
+        View view = Hollow.of(View.class);
+        Hollow.set(view, View.class, "sstables", Set.of(came));
+        Hollow.set(cfs.getTracker(), Tracker.class, "view", view);
+        assertThat(isAnswered()).isFalse();
+        assertThat(copy.isCaughtUp()).isTrue();
     }
 
     @Test
