@@ -137,8 +137,20 @@ public final class Shadow {
         ShadowCopy now = copy();
         if (now == null || promoted || !now.isCaughtUp()) return "no: " + state();
         String doubt = doubt(now);
-        if (doubt != null) return "no: " + doubt;
-        return cfs.isRowCacheEnabled() ? "no: the table has a row cache" : "yes";
+        if (doubt == null) doubt = leavesAllToTable();
+        return doubt == null ? "yes" : "no: " + doubt;
+    }
+
+    /** Why the table is of a kind whose reads a shadow leaves to it, or null. */
+    @Nullable String leavesAllToTable() {
+        // Whoever reads through it finds what the table has said.
+        if (cfs.isRowCacheEnabled()) return "the table has a row cache";
+        // A read looks at SSTables to know what it may purge.
+        if (cfs.getCompactionStrategyManager().onlyPurgeRepairedTombstones())
+            return "the table has only_purge_repaired_tombstones";
+        // A write reads first, and must not fail with the shadow.
+        if (cfs.viewManager.hasViews()) return "the table has materialized views";
+        return null;
     }
 
     /** Whether it answers reads. */

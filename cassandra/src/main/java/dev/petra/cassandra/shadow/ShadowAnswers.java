@@ -8,7 +8,6 @@ import org.apache.cassandra.db.filter.ClusteringIndexFilter;
 import org.apache.cassandra.db.rows.Unfiltered;
 import org.apache.cassandra.db.rows.UnfilteredRowIterator;
 import org.apache.cassandra.db.rows.WrappingUnfilteredRowIterator;
-import org.apache.cassandra.io.FSError;
 import org.apache.cassandra.tracing.Tracing;
 import org.apache.cassandra.utils.NoSpamLogger;
 import org.jspecify.annotations.Nullable;
@@ -48,8 +47,7 @@ final class ShadowAnswers {
                 || shadow.isPromoted()
                 // Which part of an answer was repaired, only SSTables can tell.
                 || reading.isTrackingRepairedStatus()
-                // Whoever reads through it finds what the table has said.
-                || shadow.cfs.isRowCacheEnabled()
+                || shadow.leavesAllToTable() != null
                 || !Attempt.isComparable(shadow, command)) return null;
         int stripe = WriteClock.stripe(command.partitionKey());
         long moment = copy.clock.quietSince(stripe);
@@ -61,6 +59,7 @@ final class ShadowAnswers {
                     && copy.isCaughtUp()
                     // From then on writes of the table do not go there.
                     && !copy.isSealed()
+                    && Attempt.isComparable(shadow, command)
                     && shadow.doubt(copy) == null) {
                 Tracing.trace("The shadow answers");
                 return new Answer(copy, rows);
@@ -89,14 +88,15 @@ final class ShadowAnswers {
             // A point read fails here, where the table can still answer.
             var unused = rows.hasNext();
             return rows;
-        } catch (RuntimeException | FSError | AssertionError e) {
+        } catch (RuntimeException | Error e) {
             if (rows != null) rows.close();
             failed(copy, e);
             return null;
         }
     }
 
-    private static void failed(ShadowCopy copy, Throwable failure) {
+    /** Ends a copy that cannot be read, unless it has ended. */
+    static void failed(ShadowCopy copy, Throwable failure) {
         if (copy.isOver()) return;
         NoSpamLogger.log(
                 logger,
@@ -128,7 +128,7 @@ final class ShadowAnswers {
         public boolean hasNext() {
             try {
                 return rows.hasNext();
-            } catch (RuntimeException | FSError | AssertionError e) {
+            } catch (RuntimeException | Error e) {
                 throw ended(e);
             }
         }
@@ -137,17 +137,25 @@ final class ShadowAnswers {
         public Unfiltered next() {
             try {
                 return rows.next();
-            } catch (RuntimeException | FSError | AssertionError e) {
+            } catch (RuntimeException | Error e) {
                 throw ended(e);
             }
         }
 
-        /** No disk of the table has failed, so this is nothing for disk_failure_policy. */
+        /**
+         * No disk of the table has failed, so this is nothing for disk_failure_policy, for which
+         * Cassandra looks at the causes as well.
+         */
         private IllegalStateException ended(Throwable failure) {
             failed(copy, failure);
-            return new IllegalStateException(
-                    "The shadow of " + copy.name + " cannot be read to the end of this answer",
-                    failure);
+            IllegalStateException ended =
+                    new IllegalStateException(
+                            "The shadow of "
+                                    + copy.name
+                                    + " cannot be read to the end of this answer: "
+                                    + failure);
+            ended.addSuppressed(failure);
+            return ended;
         }
     }
 }

@@ -355,7 +355,13 @@ public final class Shadows {
             ReadExecutionController reading) {
         Shadow shadow = find(cfs);
         if (shadow == null || !shadow.factory().answers()) return null;
-        UnfilteredRowIterator answer = ShadowAnswers.answer(shadow, command, reading);
+        UnfilteredRowIterator answer = null;
+        try {
+            answer = ShadowAnswers.answer(shadow, command, reading);
+        } catch (RuntimeException | Error e) {
+            ShadowCopy copy = shadow.copy();
+            if (copy != null) ShadowAnswers.failed(copy, e);
+        }
         if (answer == null) shadow.statistics().leftToTable.increment();
         else shadow.statistics().answered.increment();
         return answer;

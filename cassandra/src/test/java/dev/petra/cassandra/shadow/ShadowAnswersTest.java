@@ -12,12 +12,14 @@ import java.lang.reflect.Proxy;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.Set;
+import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.DecoratedKey;
 import org.apache.cassandra.db.ReadExecutionController;
 import org.apache.cassandra.db.SinglePartitionReadCommand;
 import org.apache.cassandra.db.Slices;
+import org.apache.cassandra.db.compaction.CompactionStrategyManager;
 import org.apache.cassandra.db.filter.ClusteringIndexSliceFilter;
 import org.apache.cassandra.db.filter.ColumnFilter;
 import org.apache.cassandra.db.lifecycle.Tracker;
@@ -26,12 +28,14 @@ import org.apache.cassandra.db.partitions.PartitionUpdate;
 import org.apache.cassandra.db.rows.Unfiltered;
 import org.apache.cassandra.db.rows.UnfilteredRowIterator;
 import org.apache.cassandra.db.rows.WrappingUnfilteredRowIterator;
+import org.apache.cassandra.db.view.TableViews;
 import org.apache.cassandra.io.FSReadError;
 import org.apache.cassandra.io.sstable.Descriptor;
 import org.apache.cassandra.io.sstable.SSTable;
 import org.apache.cassandra.io.sstable.SequenceBasedSSTableId;
 import org.apache.cassandra.io.sstable.format.big.BigTableReader;
 import org.apache.cassandra.io.util.File;
+import org.apache.cassandra.schema.CompactionParams;
 import org.apache.cassandra.schema.TableMetadata;
 import org.apache.cassandra.schema.TableMetadataRef;
 import org.apache.cassandra.utils.ByteBufferUtil;
@@ -68,6 +72,10 @@ class ShadowAnswersTest {
                 cfs, ColumnFamilyStore.class, "metadata", TableMetadataRef.forOfflineTools(TABLE));
         Tracker tracker = Tracker.newDummyTracker();
         Hollow.set(cfs, ColumnFamilyStore.class, "data", tracker);
+        compaction(Map.of());
+        TableViews views = Hollow.of(TableViews.class);
+        Hollow.set(views, TableViews.class, "views", new CopyOnWriteArrayList<>());
+        Hollow.set(cfs, ColumnFamilyStore.class, "viewManager", views);
         shadow =
                 new Shadow(
                         cfs,
@@ -85,6 +93,13 @@ class ShadowAnswersTest {
                         cfs, store, 1, new LateWrites(), () -> new LateWrites.Moment(NOW, 10));
         copy.resume();
         Hollow.set(shadow, Shadow.class, "copy", copy);
+    }
+
+    private void compaction(Map<String, String> options) {
+        CompactionStrategyManager manager = Hollow.of(CompactionStrategyManager.class);
+        Hollow.set(
+                manager, CompactionStrategyManager.class, "params", CompactionParams.stcs(options));
+        Hollow.set(cfs, ColumnFamilyStore.class, "compactionStrategyManager", manager);
     }
 
     @AfterEach
@@ -264,6 +279,29 @@ class ShadowAnswersTest {
         assertThat(isAnswered()).isFalse();
     }
 
+    /** Such a read learns from SSTables which deletions it may purge. */
+    @Test
+    void notWhereOnlyWhatWasRepairedMayBePurged() {
+        compaction(Map.of("only_purge_repaired_tombstones", "true"));
+        assertThat(isAnswered()).isFalse();
+        assertThat(shadow.answers()).isEqualTo("no: the table has only_purge_repaired_tombstones");
+    }
+
+    @Test
+    void notByAFormOfTheTableThatChangesMeanwhile() {
+        meanwhile =
+                () ->
+                        Hollow.set(
+                                cfs,
+                                ColumnFamilyStore.class,
+                                "metadata",
+                                TableMetadataRef.forOfflineTools(
+                                        TestTables.table(
+                                                "CREATE TABLE t (p int, c int, w int, PRIMARY KEY"
+                                                        + " (p, c))")));
+        assertThat(isAnswered()).isFalse();
+    }
+
     /** A point read fails here, or not at all. */
     @ParameterizedTest
     @ValueSource(ints = {0, 1})
@@ -281,7 +319,9 @@ class ShadowAnswersTest {
             assertThat(rows.next()).isNotNull();
             assertThatThrownBy(rows::hasNext)
                     .isExactlyInstanceOf(IllegalStateException.class)
-                    .hasMessageContaining("cannot be read to the end");
+                    .hasMessageContaining("cannot be read to the end")
+                    // Cassandra looks there for what is for disk_failure_policy.
+                    .hasNoCause();
         }
         assertThat(copy.end()).matches(ShadowStore.End::isFault);
         assertThat(isAnswered()).isFalse();

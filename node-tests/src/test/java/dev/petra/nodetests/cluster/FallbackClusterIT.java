@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.nodetests.cluster;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import com.datastax.oss.driver.api.core.ConsistencyLevel;
+import com.datastax.oss.driver.api.core.CqlSession;
+import com.datastax.oss.driver.api.core.cql.SimpleStatement;
+import dev.petra.launcher.FreePorts;
+import dev.petra.launcher.NodeConfig;
+import dev.petra.nodetests.fixture.Contents;
+import dev.petra.nodetests.fixture.TestNode;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.SplittableRandom;
+import java.util.stream.IntStream;
+import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.CleanupMode;
+import org.junit.jupiter.api.io.TempDir;
+
+/**
+ * Two nodes, of which one has a shadow that answers, and the other, by the same name of a
+ * configuration, one that does not.
+ */
+class FallbackClusterIT {
+    private static final Duration PATIENCE = Duration.ofMinutes(2);
+    private static final long SEED = Long.getLong("petra.seed", System.nanoTime());
+    private static final int KEYS = 40;
+    private static final int WRITES = 1_500;
+
+    @TempDir(cleanup = CleanupMode.ON_SUCCESS)
+    static Path directory;
+
+    private static TestNode answering;
+    private static TestNode other;
+    private static CqlSession session;
+
+    @BeforeAll
+    static void start() throws Exception {
+        System.out.println("Fallback: -Dpetra.seed=" + SEED);
+        int seedPort = FreePorts.next();
+        answering =
+                TestNode.start(
+                        directory.resolve("answering"),
+                        options -> in(options, "fallback").storagePort(seedPort));
+        other =
+                TestNode.start(
+                        directory.resolve("other"),
+                        options -> in(options, "shadow").seeds(List.of("127.0.0.1:" + seedPort)));
+        for (TestNode node : List.of(answering, other)) node.awaitRing(2);
+        session = answering.session();
+    }
+
+    private static NodeConfig.Builder in(NodeConfig.Builder options, String mode) {
+        Map<String, Object> configuration =
+                Map.of(
+                        "class_name",
+                        "dev.petra.cassandra.PetraMemtable",
+                        "parameters",
+                        Map.of(
+                                "engine", "rocks",
+                                "mode", mode,
+                                "compared_share", "1",
+                                "memory", "128MiB",
+                                "direct_reads", "true"));
+        return options.numTokens(4)
+                .yaml(
+                        Map.of(
+                                "memtable",
+                                Map.of("configurations", Map.of("rocks_fallback", configuration))));
+    }
+
+    @AfterAll
+    static void stop() {
+        if (session != null) session.close();
+        if (other != null) other.close();
+        if (answering != null) answering.close();
+    }
+
+    /** A column of a node's own row of a shadow, as text; empty without one. */
+    private static String shadow(TestNode of, String keyspace, String column) {
+        return String.join(
+                "",
+                Contents.alone(
+                        of,
+                        "SELECT "
+                                + column
+                                + " FROM petra.shadow WHERE keyspace_name = '"
+                                + keyspace
+                                + "'"));
+    }
+
+    private static long count(TestNode of, String keyspace, String column) {
+        String text = shadow(of, keyspace, column);
+        return Long.parseLong(text.replaceAll("\\D", ""));
+    }
+
+    private static void awaitShadows(String keyspace) throws Exception {
+        TestNode.await(
+                "a shadow that answers",
+                PATIENCE,
+                () ->
+                        shadow(answering, keyspace, "answers").contains("'yes'")
+                                && count(answering, keyspace, "queued_writes") == 0);
+        TestNode.await(
+                "a shadow", PATIENCE, () -> shadow(other, keyspace, "caught_up").contains("true"));
+    }
+
+    private static void all(String statement) {
+        session.execute(
+                SimpleStatement.newInstance(statement).setConsistencyLevel(ConsistencyLevel.ALL));
+    }
+
+    private static void write(SplittableRandom random) {
+        int k = random.nextInt(KEYS);
+        int c = random.nextInt(20);
+        String row = " WHERE k = " + k + " AND c = " + c;
+        switch (random.nextInt(12)) {
+            case 0 -> all("DELETE FROM ks.t" + row);
+            case 1 -> all("DELETE FROM ks.t WHERE k = " + k + " AND c > " + c);
+            case 2 ->
+                    all(
+                            "DELETE FROM ks.t WHERE k = "
+                                    + k
+                                    + " AND c >= "
+                                    + c
+                                    + " AND c < "
+                                    + (c + 4));
+            case 3 -> {
+                if (random.nextInt(10) == 0) all("DELETE FROM ks.t WHERE k = " + k);
+            }
+            case 4 -> all("DELETE v FROM ks.t" + row);
+            case 5 -> all("UPDATE ks.t SET m[" + c + "] = 'e'" + row);
+            case 6 -> all("UPDATE ks.t SET m = {1: 'a', 2: 'b'}" + row);
+            case 7 -> all("UPDATE ks.t SET l = l + ['x']" + row);
+            case 8 -> all("UPDATE ks.t USING TTL 100000 SET v = 'ttl'" + row);
+            case 9 -> all("UPDATE ks.t SET s = 's" + c + "' WHERE k = " + k);
+            // Of one timestamp, so that the values decide.
+            case 10 ->
+                    all(
+                            "INSERT INTO ks.t (k, c, v) VALUES ("
+                                    + k
+                                    + ", "
+                                    + c
+                                    + ", 'tie"
+                                    + random.nextInt(5)
+                                    + "') USING TIMESTAMP 1000");
+            default ->
+                    all(
+                            "INSERT INTO ks.t (k, c, v) VALUES ("
+                                    + k
+                                    + ", "
+                                    + c
+                                    + ", 'v"
+                                    + random.nextInt(100)
+                                    + "')");
+        }
+    }
+
+    private static List<String> reads() {
+        List<String> reads = new ArrayList<>();
+        for (int k = 0; k < KEYS; k++) {
+            String partition = " FROM ks.t WHERE k = " + k;
+            reads.add("SELECT *" + partition);
+            reads.add("SELECT c, v" + partition + " ORDER BY c DESC");
+            reads.add("SELECT v, m, l" + partition + " AND c > 3 AND c <= 12");
+            reads.add("SELECT *" + partition + " AND c IN (2, 5, 7, 19)");
+            reads.add("SELECT v" + partition + " LIMIT 3");
+            reads.add("SELECT DISTINCT k, s" + partition);
+        }
+        return reads;
+    }
+
+    /** Each read is of the data of one of them, and of the digest of the other. */
+    @Test
+    void readsOfBothFindWhatWasWritten() throws Exception {
+        TestNode.createKeyspace(session, "ks", 2);
+        session.execute(
+                "CREATE TABLE ks.t (k int, c int, s text STATIC, v text, m map<int, text>, l"
+                        + " list<text>, PRIMARY KEY (k, c)) WITH memtable = 'rocks_fallback'");
+        other.awaitLog("The shadow of ks.t has caught up", PATIENCE);
+        SplittableRandom random = new SplittableRandom(SEED);
+        for (int i = 0; i < WRITES; i++) {
+            write(random);
+            // So that the two have it in different files.
+            if (i % 400 == 399) other.nodetool("flush", "ks", "t");
+        }
+        other.nodetool("compact", "ks", "t");
+        awaitShadows("ks");
+        List<String> reads = reads();
+        String[] selects = reads.toArray(String[]::new);
+        Set<String> rows = Contents.alone(other, selects);
+        assertThat(Contents.alone(answering, selects)).as("seed %s", SEED).isEqualTo(rows);
+        reads.forEach(FallbackClusterIT::all);
+        // Nothing that a read found has changed either.
+        awaitShadows("ks");
+        for (TestNode node : List.of(answering, other))
+            assertThat(Contents.alone(node, selects)).as("seed %s", SEED).isEqualTo(rows);
+        assertThat(count(answering, "ks", "answered")).isGreaterThanOrEqualTo(2L * reads.size());
+        assertThat(shadow(other, "ks", "answers")).contains("no: mode is shadow");
+        assertThat(count(other, "ks", "answered")).isZero();
+        assertThat(count(other, "ks", "different")).isZero();
+        assertThat(count(answering, "ks", "different")).isZero();
+    }
+
+    /** What a repair brings is in the table before it is in the shadow. */
+    @Test
+    void whatARepairBringsIsReadAtOnce() throws Exception {
+        TestNode.createKeyspace(session, "repaired", 1);
+        session.execute("CREATE TABLE repaired.t (k int PRIMARY KEY, v text)");
+        for (int k = 0; k < 1_000; k++)
+            session.execute("INSERT INTO repaired.t (k, v) VALUES (?, ?)", k, "v" + k);
+        for (TestNode node : List.of(answering, other)) node.nodetool("flush", "repaired");
+        session.execute("ALTER TABLE repaired.t WITH memtable = 'rocks_fallback'");
+        awaitShadows("repaired");
+        session.execute(
+                "ALTER KEYSPACE repaired WITH replication = {'class': 'SimpleStrategy',"
+                        + " 'replication_factor': 2}");
+        other.nodetool("repair", "--full", "repaired");
+        String[] reads =
+                IntStream.range(0, 1_000)
+                        .mapToObj(k -> "SELECT k, v FROM repaired.t WHERE k = " + k)
+                        .toArray(String[]::new);
+        Set<String> rows = Contents.alone(answering, reads);
+        assertThat(rows).hasSize(1_000);
+        awaitShadows("repaired");
+        long before = count(answering, "repaired", "answered");
+        assertThat(Contents.alone(answering, reads)).isEqualTo(rows);
+        assertThat(count(answering, "repaired", "answered")).isGreaterThanOrEqualTo(before + 1_000);
+        assertThat(count(answering, "repaired", "copies")).isEqualTo(1);
+        assertThat(Contents.alone(other, reads)).isEqualTo(rows);
+    }
+}
