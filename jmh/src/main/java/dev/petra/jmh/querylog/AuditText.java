@@ -52,9 +52,10 @@ final class AuditText implements NodeLog {
 
     /**
      * @param path a file, or a directory with files of this log only
-     * @throws QueryLog.QueryLogException if there are no entries
+     * @param mayBeEmpty logback makes its file also where the log is written in another form
+     * @throws QueryLog.QueryLogException if there are no entries, and must be some
      */
-    AuditText(Path path) {
+    AuditText(Path path, boolean mayBeEmpty) {
         // Rolled files are named in more ways than one.
         Map<Long, List<Path>> byTime = new TreeMap<>();
         for (Path file : files(path)) {
@@ -70,7 +71,7 @@ final class AuditText implements NodeLog {
             }
         }
         files = byTime.values().stream().flatMap(List::stream).toList();
-        if (files.isEmpty())
+        if (files.isEmpty() && !mayBeEmpty)
             throw new QueryLog.QueryLogException(
                     path
                             + " has no whole entry of an audit log ('user:...|host:...', as"

@@ -76,7 +76,9 @@ public final class Player {
                             LoggedQuery.Parameters parameters = query.parameters();
                             StatementBuilder<?, ?> builder =
                                     part instanceof SimpleStatement simple
+                                            // The driver's copy has none.
                                             ? SimpleStatement.builder(simple)
+                                                    .setKeyspace(simple.getKeyspace())
                                             : new BoundStatementBuilder((BoundStatement) part);
                             builder.setPageSize(
                                             parameters.pageSize() > 0

@@ -60,7 +60,7 @@ public final class QueryLog implements AutoCloseable {
      */
     public QueryLog(List<Path> paths) {
         try {
-            for (Path path : paths) logs.add(log(path));
+            for (Path path : paths) open(path);
             for (NodeLog log : logs) advance(log);
         } catch (RuntimeException e) {
             close();
@@ -68,29 +68,34 @@ public final class QueryLog implements AutoCloseable {
         }
     }
 
-    /** By what is in it. */
-    private static NodeLog log(Path path) {
+    /** By what is in it. By default, a node's audit logs of both forms are in one directory. */
+    private void open(Path path) {
         if (Files.isRegularFile(path)) {
-            if (!path.toString().endsWith(FILES)) return new AuditText(path);
-            throw new QueryLogException(
-                    path + " is a part of a log: give the directory that it is in", null);
+            if (path.toString().endsWith(FILES))
+                throw new QueryLogException(
+                        path + " is a part of a log: give the directory that it is in", null);
+            logs.add(new AuditText(path, false));
+            return;
         }
+        int before = logs.size();
         try (Stream<Path> files = Files.list(path)) {
             List<String> names = files.map(file -> file.getFileName().toString()).toList();
-            if (names.stream().anyMatch(name -> name.endsWith(FILES))) return new BinaryLog(path);
+            boolean isBinary = names.stream().anyMatch(name -> name.endsWith(FILES));
+            if (isBinary) logs.add(new BinaryLog(path));
             if (names.stream().anyMatch(name -> name.startsWith(AuditText.NAME)))
-                return new AuditText(path);
+                logs.add(new AuditText(path, isBinary));
         } catch (IOException e) {
             throw new QueryLogException("cannot read " + path + ": " + e, e);
         }
-        throw new QueryLogException(
-                path
-                        + " has no full query log or audit log, which are files '*"
-                        + FILES
-                        + "' or '"
-                        + AuditText.NAME
-                        + "*': nodetool enablefullquerylog --path makes one",
-                null);
+        if (logs.size() == before)
+            throw new QueryLogException(
+                    path
+                            + " has no full query log or audit log, which are files '*"
+                            + FILES
+                            + "' or '"
+                            + AuditText.NAME
+                            + "*': nodetool enablefullquerylog --path makes one",
+                    null);
     }
 
     /** The next request; null at the end. */

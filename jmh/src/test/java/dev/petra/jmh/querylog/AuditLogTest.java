@@ -332,6 +332,24 @@ class AuditLogTest {
     }
 
     @Test
+    void bothFormsInOneDirectoryAreRead() throws IOException {
+        write("binary", select(2000, 2));
+        Path file = binary.resolve("audit.log");
+        Files.writeString(file, "");
+        assertThat(read(binary)).containsExactly(selected(2));
+        Files.writeString(file, lines(select(1000, 1), select(3000, 3)));
+        assertThat(read(binary)).containsExactly(selected(1), selected(2), selected(3));
+        String line = lines(select(1000, 1));
+        Files.writeString(file, line.substring(0, line.length() - 1));
+        assertThat(read(binary))
+                .hasSize(2)
+                .startsWith(selected(2))
+                .last()
+                .asString()
+                .contains("ends");
+    }
+
+    @Test
     void aLogThatIsCutIsReadAsFarAsItIsWhole() throws IOException {
         String lines = lines(select(1000, 1), select(2000, 2), select(3000, 34));
         Path file = text.resolve("audit.log");

@@ -17,12 +17,14 @@ import com.datastax.oss.driver.internal.core.cql.DefaultRow;
 import java.lang.reflect.Proxy;
 import java.nio.ByteBuffer;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.BitSet;
 import java.util.List;
 import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionStage;
 import java.util.function.Function;
+import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
@@ -104,6 +106,31 @@ class PlayerTest {
             comparison.run(selection(log));
         }
         return comparison;
+    }
+
+    @Test
+    void aStatementWithoutValuesIsAskedInItsKeyspace() {
+        List<@Nullable CqlIdentifier> keyspaces = new ArrayList<>();
+        CqlSession session =
+                (CqlSession)
+                        Proxy.newProxyInstance(
+                                PlayerTest.class.getClassLoader(),
+                                new Class<?>[] {CqlSession.class},
+                                (proxy, method, arguments) -> {
+                                    keyspaces.add(((SimpleStatement) arguments[0]).getKeyspace());
+                                    return row(0, 0, 0, 1);
+                                });
+        for (String cql : List.of("SELECT * FROM t", "SELECT * FROM ks.t"))
+            new Player(session)
+                    .ask(
+                            new LoggedQuery(
+                                    1,
+                                    "Ks",
+                                    null,
+                                    List.of(new LoggedQuery.Part(cql, List.of())),
+                                    new LoggedQuery.Parameters(null, 5000, null, 1, 1),
+                                    null));
+        assertThat(keyspaces).containsExactly(CqlIdentifier.fromInternal("Ks"), null);
     }
 
     @Test
