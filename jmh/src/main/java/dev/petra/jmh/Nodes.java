@@ -134,7 +134,7 @@ final class Nodes {
                         .build());
     }
 
-    private static NodeConfig.Builder config(
+    static NodeConfig.Builder config(
             Path directory, Engine engine, String workload, String gc, int heapMiB, int nativeMiB) {
         boolean plugin = hasPlugin(engine);
         NodeConfig.Builder config =

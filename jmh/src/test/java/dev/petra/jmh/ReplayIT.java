@@ -12,6 +12,7 @@ import com.datastax.oss.driver.api.core.cql.DefaultBatchType;
 import com.datastax.oss.driver.api.core.cql.PreparedStatement;
 import com.datastax.oss.driver.api.core.cql.Row;
 import com.datastax.oss.driver.api.core.cql.SimpleStatement;
+import dev.petra.launcher.NodeProcess;
 import java.io.IOException;
 import java.io.RandomAccessFile;
 import java.nio.file.Files;
@@ -29,20 +30,26 @@ import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** A node's full query log, asked again of real nodes by the command. */
+/** A node's full query log and audit logs, asked again of real nodes by the command. */
 class ReplayIT {
     @TempDir Path directory;
     private Path log;
     private Path snapshot;
     private long asked;
+    private RecordedAudit audit;
 
-    /** A node with a snapshot, and the log of what it was asked since. */
-    private void record() throws IOException {
+    /** A node with a snapshot, and the logs of what it was asked since. */
+    private void record() throws IOException, InterruptedException {
         Path data = directory.resolve("node");
         log = Files.createDirectory(directory.resolve("log"));
         ProcessTarget process =
                 ProcessTarget.start(
-                        Nodes.limited(data, Engine.LEGACY, "", "G1", 512, 64, null), data);
+                        new NodeProcess(
+                                Nodes.config(data, Engine.LEGACY, "", "G1", 512, 64)
+                                        .jvmOptions(RecordedAudit.options(directory))
+                                        .yaml(RecordedAudit.yaml())
+                                        .build()),
+                        data);
         try (process;
                 CqlSession session =
                         CqlSession.builder()
@@ -64,8 +71,9 @@ class ReplayIT {
             session.execute("CREATE TABLE ks.other (k int PRIMARY KEY, v uuid)");
             for (int i = 0; i < 200; i++)
                 session.execute("INSERT INTO ks.t (k, c, v) VALUES (?, ?, 'old')", i % 20, i);
+            audit = new RecordedAudit(process, session);
             process.nodetool("flush");
-            process.nodetool("snapshot", "--tag", "before", "ks");
+            process.nodetool("snapshot", "--tag", "before", "ks", RecordedAudit.KEYSPACE);
             // Not there where they are asked again.
             session.execute(
                     "CREATE KEYSPACE app WITH replication = {'class': 'SimpleStrategy',"
@@ -73,13 +81,24 @@ class ReplayIT {
             session.execute("USE app");
             process.nodetool("enablefullquerylog", "--path", log.toString(), "--blocking", "true");
             ask(session);
+            audit.begin();
+            askOther(session);
             process.nodetool("disablefullquerylog");
+            audit.ask();
         }
+        snapshot = snapshot(data, "t");
+        audit.read(data);
+    }
+
+    /** The one of a table. */
+    static Path snapshot(Path data, String table) throws IOException {
         try (Stream<Path> files = Files.walk(data)) {
-            snapshot =
-                    files.filter(file -> file.toString().matches(".*/t-[0-9a-f]+/snapshots/before"))
-                            .findFirst()
-                            .orElseThrow();
+            return files.filter(
+                            f ->
+                                    f.toString()
+                                            .matches(".*/" + table + "-[0-9a-f]+/snapshots/before"))
+                    .findFirst()
+                    .orElseThrow();
         }
     }
 
@@ -151,12 +170,15 @@ class ReplayIT {
         asked += rows / 10;
         session.execute("SELECT token(k), writetime(s), ttl(s) FROM ks.t PER PARTITION LIMIT 1");
         asked++;
+    }
+
+    private static void askOther(CqlSession session) {
         session.execute("SELECT * FROM ks.other");
         session.execute("INSERT INTO ks.other (k, v) VALUES (1, uuid())");
         session.execute("SELECT * FROM ks.other");
     }
 
-    private Process start(Path output, String... arguments) throws IOException {
+    private static Process start(Path log, Path output, String... arguments) throws IOException {
         List<String> command = new ArrayList<>();
         command.add(System.getProperty("petra.command"));
         command.addAll(List.of("replay", "--log=" + log, "--heap=512", "--memory=64"));
@@ -167,9 +189,10 @@ class ReplayIT {
                 .start();
     }
 
-    private String replay(int code, String... arguments) throws IOException, InterruptedException {
+    private String replay(int code, Path log, String... arguments)
+            throws IOException, InterruptedException {
         Path output = directory.resolve("output");
-        Process process = start(output, arguments);
+        Process process = start(log, output, arguments);
         try {
             assertThat(process.waitFor()).describedAs(Files.readString(output)).isEqualTo(code);
         } finally {
@@ -183,7 +206,7 @@ class ReplayIT {
     void whatANodeWasAskedIsTimedAndCompared() throws IOException, InterruptedException {
         record();
         Path out = directory.resolve("out");
-        String told = replay(0, "--snapshot=" + snapshot, "--speed=0", "--out=" + out);
+        String told = replay(0, log, "--snapshot=" + snapshot, "--speed=0", "--out=" + out);
         assertThat(told)
                 .doesNotContain("SLF4J", "WARN")
                 .containsPattern("rocks: [\\d,]+ requests, of which [1-9]\\d* to warm up, 0 failed")
@@ -206,10 +229,33 @@ class ReplayIT {
         assertThat(out.resolve("report.html")).content().contains("rocks");
         assertThat(out.resolve("work")).doesNotExist();
 
+        anAuditLogIsAskedAsFarAsItHasAll();
+        anAuditLogWithoutValuesIsRefused();
         differencesAreFound();
         failuresAreNoAnswers();
         nothingOutlivesAReplayThatIsEnded();
         aLogThatIsCutIsAskedAsFarAsItIsWhole();
+    }
+
+    /** Of both forms; the answers have as many rows as those of the node had that was asked. */
+    private void anAuditLogIsAskedAsFarAsItHasAll() throws IOException, InterruptedException {
+        List<String> arguments = new ArrayList<>(audit.tables(directory));
+        arguments.addAll(List.of("--timed=0", "--out=" + directory.resolve("audit-answers")));
+        String told = replay(0, audit.log(), arguments.toArray(String[]::new));
+        assertThat(told).contains("- failed: 0 with rocks, 0 with legacy-latest", "- different: 0");
+        audit.check(told);
+    }
+
+    private void anAuditLogWithoutValuesIsRefused() throws IOException, InterruptedException {
+        Path schema = RecordedAudit.prepared(directory);
+        String told =
+                replay(1, audit.log(), "--schema=" + schema, "--out=" + directory.resolve("none"));
+        assertThat(told)
+                .contains(
+                        "no request of the log can be asked",
+                        2 * RecordedAudit.WITHOUT_VALUES + " with values that are not in the log",
+                        "nodetool enablefullquerylog");
+        assertThat(directory.resolve("none")).doesNotExist();
     }
 
     /** What the nodes make up themselves differs. */
@@ -217,7 +263,13 @@ class ReplayIT {
         Path schema = directory.resolve("other.cql");
         Files.writeString(schema, "CREATE TABLE ks.other (k int PRIMARY KEY, v uuid);");
         Path out = directory.resolve("different");
-        String told = replay(Replay.DIFFERENT, "--schema=" + schema, "--timed=0", "--out=" + out);
+        String told =
+                replay(
+                        Replay.DIFFERENT,
+                        audit.log(),
+                        "--schema=" + schema,
+                        "--timed=0",
+                        "--out=" + out);
         assertThat(told)
                 .contains(
                         "- compared: 3\n",
@@ -237,7 +289,13 @@ class ReplayIT {
         Path schema = directory.resolve("without.cql");
         Files.writeString(schema, "CREATE TABLE ks.other (k int PRIMARY KEY);");
         Path out = directory.resolve("failed");
-        String told = replay(Replay.FAILED, "--schema=" + schema, "--timed=0", "--out=" + out);
+        String told =
+                replay(
+                        Replay.FAILED,
+                        audit.log(),
+                        "--schema=" + schema,
+                        "--timed=0",
+                        "--out=" + out);
         assertThat(told)
                 .contains(
                         "- asked: 3\n",
@@ -249,6 +307,7 @@ class ReplayIT {
         told =
                 replay(
                         Replay.FAILED,
+                        log,
                         "--schema=" + schema,
                         "--engine=rocks",
                         "--speed=0",
@@ -274,6 +333,7 @@ class ReplayIT {
         Path output = directory.resolve("output of one that is ended");
         Process process =
                 start(
+                        log,
                         output,
                         "--snapshot=" + snapshot,
                         "--speed=0.000001",
@@ -314,13 +374,14 @@ class ReplayIT {
     private void aLogThatIsCutIsAskedAsFarAsItIsWhole() throws IOException, InterruptedException {
         cut(file -> Files.readString(file, ISO_8859_1).lastIndexOf("SELECT * FROM ks.t WHERE"));
         String[] arguments = {"--snapshot=" + snapshot, "--timed=0"};
-        String told = replay(0, arguments[0], arguments[1], "--out=" + directory.resolve("cut"));
+        String told =
+                replay(0, log, arguments[0], arguments[1], "--out=" + directory.resolve("cut"));
         assertThat(told)
                 .containsPattern("- compared: [1-9]\\d+\n")
                 .containsPattern("- damage of the log 1: .* cannot be read, behind request [1-9]")
                 .contains(log.toString());
         cut(file -> 20_000);
-        told = replay(1, arguments[0], arguments[1], "--out=" + directory.resolve("cut off"));
+        told = replay(1, log, arguments[0], arguments[1], "--out=" + directory.resolve("cut off"));
         assertThat(told).contains("no request of the log", "cannot be read", log.toString());
     }
 
