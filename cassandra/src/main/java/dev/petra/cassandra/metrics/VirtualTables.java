@@ -57,6 +57,7 @@ public final class VirtualTables {
     public static final String KEYSPACE = "petra";
 
     private static final String TOKEN_RANGE = "token_range";
+    private static final String SNAPSHOT = "snapshot";
 
     private static final Logger logger = LoggerFactory.getLogger(VirtualTables.class);
 
@@ -368,15 +369,17 @@ public final class VirtualTables {
     /** Its rows are the comparisons that were begun last; to insert one begins it. */
     private static VirtualTable comparisons() {
         return new Comparisons(
-                table("comparisons", "comparisons of whole tables with their shadows")
+                table("comparisons", "comparisons of whole tables with shadows or snapshots")
                         .addPartitionKeyColumn("keyspace_name", UTF8Type.instance)
                         .addClusteringColumn("table_name", UTF8Type.instance)
                         .addRegularColumn(TOKEN_RANGE, UTF8Type.instance)
+                        .addRegularColumn(SNAPSHOT, UTF8Type.instance)
                         .addRegularColumn("state", UTF8Type.instance)
                         .addRegularColumn("complete", BooleanType.instance)
                         .addRegularColumn("compared", LongType.instance)
                         .addRegularColumn("equal", LongType.instance)
                         .addRegularColumn("different", LongType.instance)
+                        .addRegularColumn("differences", UTF8Type.instance)
                         .addRegularColumn("not_comparable", LongType.instance)
                         .addRegularColumn("not_comparable_because", UTF8Type.instance)
                         .addRegularColumn("tokens_done", DoubleType.instance)
@@ -394,18 +397,18 @@ public final class VirtualTables {
         @SuppressWarnings("JavaUtilDate") // what Cassandra's type of timestamps is made from
         public DataSet data() {
             SimpleDataSet result = new SimpleDataSet(metadata());
-            for (Shadow shadow : Shadows.all()) {
-                TableComparison each = shadow.comparison();
-                if (each == null) continue;
+            for (TableComparison each : TableComparisons.all()) {
                 // First, so that the other columns are the last ones if it has ended.
                 long endedAt = each.endedAtMillis();
-                result.row(shadow.keyspace(), shadow.table())
+                result.row(each.keyspace(), each.table())
                         .column(TOKEN_RANGE, each.tokenRange())
+                        .column(SNAPSHOT, each.snapshot())
                         .column("state", each.state())
                         .column("complete", each.isComplete())
                         .column("compared", each.compared())
                         .column("equal", each.equal())
                         .column("different", each.different())
+                        .column("differences", each.differences())
                         .column("not_comparable", each.notComparable())
                         .column("not_comparable_because", each.notComparableBecause())
                         .column("tokens_done", each.tokensDone())
@@ -422,15 +425,21 @@ public final class VirtualTables {
             for (Row row : update) {
                 if (!row.deletion().isLive()) throw noDeletion();
                 String range = "";
+                String snapshot = "";
                 for (Cell<?> cell : row.cells()) {
-                    if (!cell.column().name.toString().equals(TOKEN_RANGE) || cell.isTombstone())
+                    String column = cell.column().name.toString();
+                    if (cell.isTombstone()
+                            || (!column.equals(TOKEN_RANGE) && !column.equals(SNAPSHOT)))
                         throw new InvalidRequestException(
-                                "A comparison is begun with a keyspace_name, a table_name and, if"
-                                        + " not all is to be compared, a token_range");
-                    range = UTF8Type.instance.compose(cell.buffer());
+                                "A comparison is begun with a keyspace_name, a table_name; if not"
+                                        + " all is to be compared, a token_range; and if not with"
+                                        + " its shadow, a snapshot");
+                    String value = UTF8Type.instance.compose(cell.buffer());
+                    if (column.equals(SNAPSHOT)) snapshot = value;
+                    else range = value;
                 }
                 String table = UTF8Type.instance.compose(row.clustering().bufferAt(0));
-                TableComparisons.begin(keyspace, table, range);
+                TableComparisons.begin(keyspace, table, range, snapshot);
             }
         }
 

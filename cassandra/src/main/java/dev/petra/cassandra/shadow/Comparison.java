@@ -23,6 +23,7 @@ import org.apache.cassandra.db.rows.ColumnData;
 import org.apache.cassandra.db.rows.ComplexColumnData;
 import org.apache.cassandra.db.rows.RangeTombstoneMarker;
 import org.apache.cassandra.db.rows.Row;
+import org.apache.cassandra.db.rows.Rows;
 import org.apache.cassandra.db.rows.Unfiltered;
 import org.apache.cassandra.db.rows.UnfilteredRowIterator;
 import org.apache.cassandra.io.FSError;
@@ -193,6 +194,7 @@ final class Comparison {
     private final boolean reversed;
     private @Nullable ClusteringPrefix<?> reached;
     private boolean isUndecided;
+    private boolean isOneSided;
 
     /**
      * @param columns that were asked for
@@ -226,26 +228,43 @@ final class Comparison {
         return isUndecided ? Outcome.UNDECIDED : Outcome.EQUAL;
     }
 
+    /**
+     * Compares what both answers have together with what the second has: what only the first has,
+     * and nothing in the second takes the place of or hides, is {@link Outcome#table}. Whatever
+     * else the second has is no difference. Where a deletion of the first that may be purged hides
+     * something in the second, that is {@link Result#UNDECIDED}: either it was written when the
+     * deletion had been purged there, or the deletion was lost.
+     *
+     * @throws SideFailure if one of them cannot be read; the second is that of the shadow
+     */
+    Outcome missing(UnfilteredRowIterator ofFirst, UnfilteredRowIterator ofSecond) {
+        isOneSided = true;
+        return compare(ofFirst, ofSecond, Integer.MAX_VALUE);
+    }
+
     private @Nullable Outcome difference(Side left, Side right, int maxRows) {
+        if (isOneSided) left.other = right;
         Outcome partition =
                 difference(
                         () -> "the partition's deletion",
                         right,
-                        deletion(Subject.PARTITION_DELETION, left.whole),
-                        deletion(Subject.PARTITION_DELETION, right.whole));
+                        deletion(Subject.PARTITION_DELETION, left.whole()),
+                        deletion(Subject.PARTITION_DELETION, right.whole()));
         if (partition != null) return partition;
         Outcome statics =
                 difference(
                         () -> "the static row",
                         right,
-                        facts(left.statics, left.whole),
-                        facts(right.statics, right.whole));
+                        facts(ofLeft(left.statics, right.statics), left.whole()),
+                        facts(right.statics, right.whole()));
         if (statics != null) return statics;
         for (int live = 0; live < maxRows; ) {
             ClusteringPrefix<?> at = first(left.peek(), right.peek());
             if (at == null) return null;
-            Facts ofLeft = takeAt(at, left);
-            Facts ofRight = takeAt(at, right);
+            Row inLeft = takeAt(at, left);
+            Row inRight = takeAt(at, right);
+            Facts ofLeft = facts(ofLeft(inLeft, inRight), left);
+            Facts ofRight = facts(inRight, right);
             Outcome rows = difference(() -> "row " + shown(at), right, ofLeft, ofRight);
             if (rows != null) return rows;
             if (ofLeft.clustering != null
@@ -257,6 +276,12 @@ final class Comparison {
             if (ofLeft.isLive) live++;
         }
         return null;
+    }
+
+    /** What counts as the row of the left side. */
+    private @Nullable Row ofLeft(@Nullable Row left, @Nullable Row right) {
+        if (!isOneSided || right == null) return left;
+        return left == null ? right : Rows.merge(left, right);
     }
 
     /**
@@ -286,10 +311,16 @@ final class Comparison {
     private final class Side {
         final UnfilteredRowIterator rows;
         final boolean isShadow;
-        final DeletionTime whole;
         final Row statics;
-        DeletionTime range = DeletionTime.LIVE;
+        private final DeletionTime whole;
+        private DeletionTime range = DeletionTime.LIVE;
         private @Nullable Unfiltered next;
+
+        /** What is deleted there counts here, too. */
+        private @Nullable Side other;
+
+        /** Whether it gave the last row more than once. */
+        private boolean isRepeated;
 
         Side(UnfilteredRowIterator rows, boolean isShadow) {
             this.rows = rows;
@@ -319,21 +350,32 @@ final class Comparison {
             next = null;
         }
 
+        /** The partition's deletion. */
+        DeletionTime whole() {
+            Side second = other;
+            return second == null || whole.supersedes(second.whole) ? whole : second.whole;
+        }
+
+        private DeletionTime range() {
+            Side second = other;
+            return second == null ? range : later(range, second.range);
+        }
+
         /** What hides older data here. */
         DeletionTime covering() {
-            return later(range, whole);
+            return later(range(), whole());
         }
 
         /** The range deletion here, unless the partition's hides it. */
         DeletionTime open() {
-            return isHidden(range, whole) ? DeletionTime.LIVE : range;
+            return isHidden(range(), whole()) ? DeletionTime.LIVE : range();
         }
 
         /** The timestamp of what covers this place and may be purged. */
         long purged() {
             return Math.max(
-                    isPurgeable(whole) ? whole.markedForDeleteAt() : Long.MIN_VALUE,
-                    isPurgeable(range) ? range.markedForDeleteAt() : Long.MIN_VALUE);
+                    isPurgeable(whole()) ? whole().markedForDeleteAt() : Long.MIN_VALUE,
+                    isPurgeable(range()) ? range().markedForDeleteAt() : Long.MIN_VALUE);
         }
     }
 
@@ -362,15 +404,15 @@ final class Comparison {
     }
 
     /** Takes all that is at one position; a row and a bound are never at the same. */
-    private Facts takeAt(ClusteringPrefix<?> at, Side side) {
-        Facts facts = Facts.NONE;
-        boolean hasRow = false;
+    private @Nullable Row takeAt(ClusteringPrefix<?> at, Side side) {
+        Row found = null;
+        side.isRepeated = false;
         for (Unfiltered next = side.peek();
                 next != null && table.comparator.compare(next.clustering(), at) == 0;
                 next = side.peek()) {
             if (next instanceof Row row) {
-                facts = hasRow ? Facts.ofRepeatedRow() : facts(row, side.covering());
-                hasRow = true;
+                side.isRepeated |= found != null;
+                found = row;
             } else {
                 RangeTombstoneMarker marker = (RangeTombstoneMarker) next;
                 side.range =
@@ -380,11 +422,15 @@ final class Comparison {
             }
             side.take();
         }
-        return facts;
+        return found;
     }
 
-    private Facts facts(Row row, DeletionTime covering) {
-        if (row.isEmpty()) return Facts.NONE;
+    private Facts facts(@Nullable Row row, Side side) {
+        return side.isRepeated ? Facts.ofRepeatedRow() : facts(row, side.covering());
+    }
+
+    private Facts facts(@Nullable Row row, DeletionTime covering) {
+        if (row == null || row.isEmpty()) return Facts.NONE;
         Facts facts = new Facts();
         facts.clustering = row.clustering();
         DeletionTime deleted = row.deletion().time();
@@ -525,10 +571,15 @@ final class Comparison {
                 fact ->
                         fact.timestamp()
                                 <= Math.max(shadow.purged(), ofRight.purgedOver(fact.subject()));
-        if (!isRepeated
-                && onlyRight.isEmpty()
-                && onlyLeft.stream().allMatch(isLate)
-                && (isAlikeLive || (ofLeft.isLive && ofLeft.others.stream().allMatch(isLate)))) {
+        boolean isExcused =
+                isOneSided
+                        ? onlyLeft.isEmpty()
+                        : onlyRight.isEmpty()
+                                && onlyLeft.stream().allMatch(isLate)
+                                && (isAlikeLive
+                                        || (ofLeft.isLive
+                                                && ofLeft.others.stream().allMatch(isLate)));
+        if (!isRepeated && isExcused) {
             isUndecided = true;
             return null;
         }

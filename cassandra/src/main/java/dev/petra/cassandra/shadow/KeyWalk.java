@@ -6,6 +6,7 @@ import static org.apache.cassandra.io.sstable.SSTableReadsListener.NOOP_LISTENER
 import dev.petra.engine.TableStore;
 import java.nio.ByteBuffer;
 import java.util.ArrayList;
+import java.util.Collection;
 import java.util.Collections;
 import java.util.Comparator;
 import java.util.List;
@@ -28,14 +29,15 @@ import org.apache.cassandra.dht.Range;
 import org.apache.cassandra.dht.Token;
 import org.apache.cassandra.io.FSError;
 import org.apache.cassandra.io.sstable.format.SSTableReader;
+import org.apache.cassandra.schema.TableMetadataRef;
 import org.apache.cassandra.utils.ByteBufferUtil;
 import org.apache.cassandra.utils.concurrent.OpOrder;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The keys of the partitions that a table or its shadow has, in their order, some at a time: a
- * partition that only one of them has is among them. Between two calls nothing is open, which would
- * keep memtables or files.
+ * The keys of the partitions that a table or its shadow has, or that some SSTables have, in their
+ * order, some at a time: a partition that only one of them has is among them. Between two calls
+ * nothing is open, which would keep memtables or files.
  *
  * <p>All keys are found that were there when the walk began, and those that come behind where it
  * is. A key that is written before that place goes to both sides; the partitions that a stream or
@@ -46,8 +48,14 @@ final class KeyWalk {
     static final int MAX_KEYS = 4_096;
     private static final int MAX_BYTES = 1 << 20;
 
-    private final ColumnFamilyStore cfs;
-    private final TableStore store;
+    /** Finds the next keys of each side. */
+    @FunctionalInterface
+    private interface Search {
+        void find(KeyWalk walk, DataRange range, List<Found> sides);
+    }
+
+    private final TableMetadataRef table;
+    private final Search search;
     private final PartitionPosition end;
     private final Runnable checkpoint;
     private PartitionPosition after;
@@ -55,13 +63,46 @@ final class KeyWalk {
     private int opened;
 
     /**
+     * Those of a table and of its shadow.
+     *
      * @param range which does not wrap
      * @param checkpoint called with each source that is opened; ends {@link #next()} by {@link
      *     Timed.TooLong}
      */
     KeyWalk(ColumnFamilyStore cfs, TableStore store, Range<Token> range, Runnable checkpoint) {
-        this.cfs = cfs;
-        this.store = store;
+        this(
+                cfs.metadata,
+                (walk, wanted, sides) -> {
+                    find(false, () -> walk.findInTable(cfs, wanted, sides));
+                    find(true, () -> sides.add(walk.ofShadow(store, wanted)));
+                },
+                range,
+                checkpoint);
+    }
+
+    /**
+     * Those of SSTables, which the caller keeps open.
+     *
+     * @param range which does not wrap
+     * @param checkpoint as above
+     */
+    KeyWalk(
+            TableMetadataRef table,
+            Collection<SSTableReader> sstables,
+            Range<Token> range,
+            Runnable checkpoint) {
+        this(
+                table,
+                (walk, wanted, sides) ->
+                        find(false, () -> sides.add(walk.take(walk.sources(sstables, wanted)))),
+                range,
+                checkpoint);
+    }
+
+    private KeyWalk(
+            TableMetadataRef table, Search search, Range<Token> range, Runnable checkpoint) {
+        this.table = table;
+        this.search = search;
         this.checkpoint = checkpoint;
         this.after = range.left.maxKeyBound();
         this.end = range.right.maxKeyBound();
@@ -94,8 +135,7 @@ final class KeyWalk {
         opened = 0;
         DataRange range = DataRange.forKeyRange(new Range<>(after, end));
         List<Found> sides = new ArrayList<>();
-        find(false, () -> findInTable(range, sides));
-        find(true, () -> sides.add(ofShadow(range)));
+        search.find(this, range, sides);
         SortedSet<DecoratedKey> keys = new TreeSet<>();
         for (Found side : sides) keys.addAll(side.keys());
         // Behind the last key of a side that has more, that side was not looked at.
@@ -117,14 +157,14 @@ final class KeyWalk {
         }
     }
 
-    private Found ofShadow(DataRange range) {
+    private Found ofShadow(TableStore store, DataRange range) {
         try (UnfilteredPartitionIterator partitions =
                 store.scanAside(range, columns(), checkpoint)) {
             return take(List.of(new Source(range.startKey(), () -> partitions)));
         }
     }
 
-    private void findInTable(DataRange range, List<Found> sides) {
+    private void findInTable(ColumnFamilyStore cfs, DataRange range, List<Found> sides) {
         OpOrder.Group reading = cfs.readOrdering.start();
         boolean isReading = true;
         try (ColumnFamilyStore.RefViewFragment view =
@@ -139,16 +179,24 @@ final class KeyWalk {
             // It takes longer to open many SSTables than memtables should be kept for.
             isReading = false;
             reading.close();
-            List<Source> sstables = new ArrayList<>();
-            for (SSTableReader each : view.sstables)
-                sstables.add(
-                        new Source(
-                                Collections.max(List.of(each.getFirst(), range.startKey())),
-                                () -> open(each, range)));
-            sides.add(take(sstables));
+            sides.add(take(sources(view.sstables, range)));
         } finally {
             if (isReading) reading.close();
         }
+    }
+
+    /** Of those SSTables that may have keys in a range. */
+    private List<Source> sources(Collection<SSTableReader> sstables, DataRange range) {
+        List<Source> sources = new ArrayList<>();
+        PartitionPosition stop = range.stopKey();
+        for (SSTableReader each : sstables)
+            if (each.getLast().compareTo(range.startKey()) >= 0
+                    && (stop.isMinimum() || each.getFirst().compareTo(stop) <= 0))
+                sources.add(
+                        new Source(
+                                Collections.max(List.of(each.getFirst(), range.startKey())),
+                                () -> open(each, range)));
+        return sources;
     }
 
     /** Opens an SSTable. */
@@ -158,7 +206,7 @@ final class KeyWalk {
     }
 
     private ColumnFilter columns() {
-        return ColumnFilter.all(cfs.metadata());
+        return ColumnFilter.all(table.get());
     }
 
     /** Sorted keys, opened when the first of them may be the next of all. */
@@ -222,7 +270,7 @@ final class KeyWalk {
                 // That of a memtable may be in memory that is freed.
                 ByteBuffer key = ByteBufferUtil.clone(((DecoratedKey) next.position).getKey());
                 bytes += key.remaining();
-                keys.add(cfs.decorateKey(key));
+                keys.add(table.get().partitioner.decorateKey(key));
             }
             // Without a key there is no place from which the next call could go on.
             if (!keys.isEmpty() && System.nanoTime() - deadline >= 0) return new Found(keys, false);

@@ -246,7 +246,7 @@ public final class Shadow {
 
     /** A key as an operator reads it. */
     String shown(DecoratedKey key) {
-        return Comparison.shortened(cfs.metadata().partitionKeyType.getString(key.getKey()));
+        return TableComparison.shown(cfs.metadata(), key);
     }
 
     /**

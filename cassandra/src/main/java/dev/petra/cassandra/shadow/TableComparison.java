@@ -8,12 +8,12 @@ import java.util.EnumMap;
 import java.util.List;
 import java.util.Map;
 import java.util.SortedSet;
-import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.LongAdder;
 import java.util.stream.Collectors;
 import org.apache.cassandra.config.DatabaseDescriptor;
 import org.apache.cassandra.db.ClusteringBound;
 import org.apache.cassandra.db.ClusteringPrefix;
+import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.DecoratedKey;
 import org.apache.cassandra.db.SinglePartitionReadCommand;
 import org.apache.cassandra.db.Slice;
@@ -25,43 +25,24 @@ import org.apache.cassandra.db.filter.ColumnFilter;
 import org.apache.cassandra.dht.Range;
 import org.apache.cassandra.dht.Token;
 import org.apache.cassandra.schema.TableMetadata;
-import org.apache.cassandra.utils.FBUtilities;
 import org.apache.cassandra.utils.TimeUUID;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Compares all partitions of a table, or of a range of its tokens, with its shadow: one after the
- * other, in pieces of bounded size, each piece as of one moment. A partition that is written
- * whenever it is looked at, or cannot be read in time, is looked at once more at the end. Run once,
- * by {@link TableComparisons}; all else is thread-safe.
+ * Compares all partitions of a table, or of a range of its tokens, with something else: one after
+ * the other, in pieces of bounded size, throttled. Run once, by {@link TableComparisons}; all else
+ * is thread-safe.
  */
-public class TableComparison {
+public abstract class TableComparison {
     private static final Logger logger = LoggerFactory.getLogger(TableComparison.class);
 
     /** Of both sides, in one piece. */
-    private static final long MAX_BYTES = 1L << 20;
-
-    private static final long MIN_BYTES = 256;
-
-    /** After an attempt in which the partition was written, the next is so much smaller. */
-    private static final int SHRINKS = 8;
-
-    /**
-     * Of one piece: one of a few rows is quiet sooner or later if it is written 1,000 times a
-     * second.
-     */
-    private static final int ATTEMPTS = 20;
-
-    /**
-     * Of a piece of which not one place could be compared in time: a disk that is slow once must
-     * not make a partition one that is not comparable.
-     */
-    private static final int SLOW_ATTEMPTS = 3;
+    static final long MAX_BYTES = 1L << 20;
 
     // What it costs to look for a partition, and to open an SSTable for its keys, as bytes.
-    private static final int PER_READ = 4 << 10;
+    static final int PER_READ = 4 << 10;
     private static final int PER_SSTABLE = 64 << 10;
 
     /** Bytes in a second where {@code compaction_throughput} has no limit. */
@@ -70,28 +51,20 @@ public class TableComparison {
     /** What is asked of the limiter at once. */
     private static final int CHUNK = 64 << 10;
 
-    /** Partitions that are looked at once more. */
-    static final int MAX_AGAIN = 10_000;
-
-    private static final long MAX_AGAIN_BYTES = 4L << 20;
-
     private static final int SHOWN_KEYS = 10;
-    private static final int WAIT_MILLIS = 100;
-
-    /** Writes that are in the shadow soon. */
-    private static final int SHORT_QUEUE = 256;
-
-    /** Before an attempt; an engine may be behind for long. */
-    private static final long QUEUE_PATIENCE_NANOS = TimeUnit.SECONDS.toNanos(1);
 
     /** Why a partition could not be compared. */
-    private enum Reason {
+    enum Reason {
         WRITTEN("written in each attempt"),
         TOO_LONG("could not be read within read_request_timeout"),
         UNDECIDED(
                 "differ only as Cassandra's replicas may, by what is not newer than a deletion past"
                         + " gc_grace_seconds or by the bytes of equal clustering values"),
-        UNREADABLE("could not be read, see the log");
+        UNREADABLE("could not be read, see the log"),
+        MISSING_OR_PURGED(
+                "lack something that is missing or was purged since: the snapshot is older than the"
+                        + " shortest gc_grace_seconds, or the table may have purged before that, so"
+                        + " a later deletion may be gone together with what it hid");
 
         final String text;
 
@@ -100,16 +73,8 @@ public class TableComparison {
         }
     }
 
-    /**
-     * What is behind a place of a partition, or all of it.
-     *
-     * @param isUndecided whether something up to that place is
-     */
-    private record Rest(
-            DecoratedKey key, @Nullable ClusteringPrefix<?> after, boolean isUndecided) {}
-
     /** It ends early. */
-    private static final class Ended extends Exception {
+    static final class Ended extends Exception {
         private static final long serialVersionUID = 1;
 
         final String reason;
@@ -120,8 +85,9 @@ public class TableComparison {
         }
     }
 
-    private final Shadow shadow;
-    private final ShadowCopy copy;
+    final ColumnFamilyStore cfs;
+    final String name;
+    private final String with;
     private final String rangeText;
     private final List<Range<Token>> ranges;
     private final long startedAt = System.currentTimeMillis();
@@ -132,10 +98,7 @@ public class TableComparison {
     private final Map<Reason, Long> notComparable = new EnumMap<>(Reason.class);
     private final List<String> notComparableKeys = new ArrayList<>();
     private final RateLimiter limiter = RateLimiter.create(UNLIMITED);
-    private final List<Rest> again = new ArrayList<>();
-    private long againBytes;
     private volatile String state = "waits for another comparison";
-    private String phase = "compares";
     private volatile double tokensDone;
     private volatile long endedAt;
     private volatile boolean isComplete;
@@ -143,17 +106,35 @@ public class TableComparison {
     private boolean hasStarted;
 
     /**
+     * @param with what the table is compared with, for the log
      * @param rangeText as the operator has given it
      * @param ranges that do not wrap
      */
-    TableComparison(Shadow shadow, ShadowCopy copy, String rangeText, List<Range<Token>> ranges) {
-        this.shadow = shadow;
-        this.copy = copy;
+    TableComparison(
+            ColumnFamilyStore cfs, String with, String rangeText, List<Range<Token>> ranges) {
+        this.cfs = cfs;
+        this.name = cfs.metadata.toString();
+        this.with = with;
         this.rangeText = rangeText;
         this.ranges = List.copyOf(ranges);
     }
 
     // What it is
+
+    /** The table's keyspace. */
+    public String keyspace() {
+        return cfs.metadata.keyspace;
+    }
+
+    /** The table. */
+    public String table() {
+        return cfs.metadata.name;
+    }
+
+    /** The snapshot that the table is compared with; empty: its shadow. */
+    public String snapshot() {
+        return "";
+    }
 
     /** The range of tokens; empty for all. */
     public String tokenRange() {
@@ -184,6 +165,11 @@ public class TableComparison {
     /** Partitions that differ. */
     public long different() {
         return different.sum();
+    }
+
+    /** Some differences, in a line each, which nothing else shows; or empty. */
+    public String differences() {
+        return "";
     }
 
     /** Partitions that could not be compared. */
@@ -245,7 +231,7 @@ public class TableComparison {
         long done = compared();
         double part = tokensDone;
         return CompactionInfos.withoutSSTables(
-                shadow.cfs.metadata(),
+                cfs.metadata(),
                 OperationType.UNKNOWN,
                 done,
                 // It is not known how many there are.
@@ -261,16 +247,44 @@ public class TableComparison {
 
     // The work
 
+    /** Why it must end by itself, or null. */
+    abstract @Nullable String reasonToEnd();
+
+    /**
+     * A side cannot be read, and it need not end for another reason.
+     *
+     * @return why it ends
+     */
+    abstract String failed(Comparison.SideFailure failure);
+
+    /** Finds the keys of a range. */
+    abstract KeyWalk walk(Range<Token> range);
+
+    /** Waits until something can be compared. Called before keys are looked for. */
+    abstract void awaitReady() throws Ended, InterruptedException;
+
+    /** Compares and counts one partition. */
+    abstract void compare(DecoratedKey key) throws Ended, InterruptedException;
+
+    /** Compares all ranges, by {@link #compare(Range)}, and what is left behind that. */
+    void compareAll() throws Ended, InterruptedException {
+        for (Range<Token> range : ranges) compare(range);
+    }
+
+    /** What it says when all is compared. */
+    String completed() {
+        return "complete";
+    }
+
     /** Compares all of it. Throws nothing. */
     void run() {
         if (!start()) return;
         String result;
         try {
-            logger.info("Comparing {} with its shadow", shadow.name);
-            for (Range<Token> range : ranges) compare(range);
-            compareAgain();
+            logger.info("Comparing {} with {}", name, with);
+            compareAll();
             isComplete = true;
-            result = "complete";
+            result = completed();
         } catch (Ended e) {
             result = e.reason;
         } catch (InterruptedException e) {
@@ -279,16 +293,11 @@ public class TableComparison {
         } catch (Comparison.SideFailure e) {
             // A store that was dropped cannot be read either.
             String end = end();
-            if (end == null) {
-                logger.error("The keys of {} or of its shadow cannot be read", shadow.name, e);
-                if (e.isShadow) copy.fault("it cannot be read: " + e.getMessage());
-            }
-            result = end != null ? end : "ended: the keys cannot be read: " + e.getMessage();
+            result = end != null ? end : failed(e);
         } catch (RuntimeException | Error e) {
-            logger.error("The comparison of {} with its shadow failed", shadow.name, e);
+            logger.error("The comparison of {} with {} failed", name, with, e);
             result = "failed: " + e;
         }
-        again.clear();
         end(result);
     }
 
@@ -296,9 +305,10 @@ public class TableComparison {
         state = result;
         endedAt = System.currentTimeMillis();
         logger.info(
-                "The comparison of {} with its shadow is over: {}. Partitions compared: {}, equal:"
-                        + " {}, different: {}, not comparable: {}{}",
-                shadow.name,
+                "The comparison of {} with {} is over: {}. Partitions compared: {}, equal: {},"
+                        + " different: {}, not comparable: {}{}",
+                name,
+                with,
                 result,
                 compared(),
                 equal(),
@@ -310,14 +320,12 @@ public class TableComparison {
     private void compare(Range<Token> range) throws Ended, InterruptedException {
         double before = tokensDone;
         double all = ranges.stream().mapToDouble(each -> size(each.left, each.right)).sum();
-        KeyWalk walk =
-                new KeyWalk(shadow.cfs, copy.store, range, () -> Timed.check(() -> end() == null));
+        KeyWalk walk = walk(range);
         while (!walk.isOver()) {
-            phase = "compares";
-            awaitCaughtUp();
+            awaitReady();
             SortedSet<DecoratedKey> keys = next(walk);
             throttle((long) PER_SSTABLE * walk.opened());
-            for (DecoratedKey key : keys) compare(new Rest(key, null, false), false);
+            for (DecoratedKey key : keys) compare(key);
             Token done = walk.isOver() ? range.right : walk.token();
             if (all > 0) tokensDone = before + size(range.left, done) / all;
         }
@@ -337,76 +345,15 @@ public class TableComparison {
         return left.getPartitioner().splitter().isPresent() ? left.size(right) : 0;
     }
 
-    private void compareAgain() throws Ended, InterruptedException {
-        phase = "compares once more what was written or slow";
-        for (Rest rest : again) compare(rest, true);
-    }
-
-    /** Compares a partition, or what is behind a place of it, piece by piece. */
-    private void compare(Rest rest, boolean isLast) throws Ended, InterruptedException {
-        DecoratedKey key = rest.key();
-        ClusteringPrefix<?> after = rest.after();
-        boolean isUndecided = rest.isUndecided();
-        long maxBytes = MAX_BYTES;
-        int failed = 0;
-        int slow = 0;
-        while (true) {
-            awaitCaughtUp();
-            Attempt attempt = attempt(key, after, maxBytes);
-            Comparison.Outcome outcome = attempt.run();
-            throttle(PER_READ + attempt.bytes());
-            check();
-            ClusteringPrefix<?> reached = attempt.reached();
-            if (outcome != null && outcome.result() != Comparison.Result.TOO_LONG) {
-                boolean isEqual = outcome.result() == Comparison.Result.EQUAL;
-                count(key, isEqual && isUndecided ? Comparison.Outcome.UNDECIDED : outcome);
-                return;
-            }
-            if (outcome != null && reached == null) {
-                if (++slow == SLOW_ATTEMPTS) {
-                    if (isLast || !addAgain(new Rest(key, after, isUndecided)))
-                        count(key, Reason.TOO_LONG);
-                    return;
-                }
-            } else if (outcome != null && reached != null && attempt.isOfOneMoment()) {
-                isUndecided |= attempt.isUndecided();
-                if (isEnd(shadow.cfs.metadata(), reached)) {
-                    count(
-                            key,
-                            isUndecided ? Comparison.Outcome.UNDECIDED : Comparison.Outcome.EQUAL);
-                    return;
-                }
-                after = reached;
-                failed = 0;
-                slow = 0;
-                maxBytes = Math.min(MAX_BYTES, 2 * maxBytes);
-            } else if (copy.isCaughtUp()) {
-                if (++failed == ATTEMPTS) {
-                    if (attempt.isUnreadable()) count(key, Reason.UNREADABLE);
-                    else if (isLast || !addAgain(new Rest(key, after, isUndecided)))
-                        count(key, Reason.WRITTEN);
-                    return;
-                }
-                awaitShortQueue();
-                List<Integer> pauses = Attempt.PAUSES_MILLIS;
-                TimeUnit.MILLISECONDS.sleep(pauses.get(failed % pauses.size()));
-                // The shorter it takes, the likelier it is that nothing is written meanwhile.
-                maxBytes = Math.max(MIN_BYTES, maxBytes / SHRINKS);
-            }
-        }
-    }
-
-    /** To be overridden by tests. */
-    Attempt attempt(DecoratedKey key, @Nullable ClusteringPrefix<?> after, long maxBytes) {
-        TableMetadata table = shadow.cfs.metadata();
-        SinglePartitionReadCommand command =
-                SinglePartitionReadCommand.create(
-                        table,
-                        FBUtilities.nowInSeconds(),
-                        key,
-                        ColumnFilter.all(table),
-                        new ClusteringIndexSliceFilter(slicesBehind(table, after), false));
-        return new Attempt(shadow, copy, command, Attempt.Extent.piece(after, maxBytes));
+    /** What reads a partition behind a place, or all of it. */
+    static SinglePartitionReadCommand command(
+            TableMetadata table, long now, DecoratedKey key, @Nullable ClusteringPrefix<?> after) {
+        return SinglePartitionReadCommand.create(
+                table,
+                now,
+                key,
+                ColumnFilter.all(table),
+                new ClusteringIndexSliceFilter(slicesBehind(table, after), false));
     }
 
     /** All that is behind a place, and a range's bound that is at it. */
@@ -425,74 +372,44 @@ public class TableComparison {
                 || (place.size() == 0 && place.kind().comparedToClustering > 0);
     }
 
-    private boolean addAgain(Rest rest) {
-        ClusteringPrefix<?> after = rest.after();
-        int bytes = rest.key().getKey().remaining() + (after == null ? 0 : after.dataSize());
-        if (again.size() >= MAX_AGAIN || againBytes + bytes > MAX_AGAIN_BYTES) return false;
-        again.add(rest);
-        againBytes += bytes;
-        return true;
+    /** Counts a partition that was compared. */
+    void count(boolean isEqual) {
+        (isEqual ? equal : different).increment();
+        compared.increment();
     }
 
-    private void count(DecoratedKey key, Comparison.Outcome outcome) {
-        switch (outcome.result()) {
-            case UNDECIDED -> count(key, Reason.UNDECIDED);
-            case TOO_LONG -> throw new IllegalArgumentException(outcome.toString());
-            case EQUAL, DIFFERENT -> {
-                shadow.count(key, outcome);
-                (outcome.result() == Comparison.Result.EQUAL ? equal : different).increment();
-                compared.increment();
-            }
-        }
-    }
-
-    private void count(DecoratedKey key, Reason reason) {
-        shadow.count(key, null);
+    /** Counts a partition that was not. */
+    void count(DecoratedKey key, Reason reason) {
         synchronized (notComparable) {
             notComparable.merge(reason, 1L, Long::sum);
-            if (notComparableKeys.size() < SHOWN_KEYS) notComparableKeys.add(shadow.shown(key));
+            if (notComparableKeys.size() < SHOWN_KEYS) notComparableKeys.add(shown(key));
             else if (notComparableKeys.size() == SHOWN_KEYS) notComparableKeys.add("…");
         }
         compared.increment();
     }
 
-    private void awaitCaughtUp() throws Ended, InterruptedException {
-        check();
-        while (!copy.isCaughtUp()) {
-            state =
-                    Shadows.isShrinking(shadow.cfs)
-                            ? "waits until cleanup or scrub of the table is over"
-                            : "waits until the shadow has copied what a stream or an import has"
-                                    + " brought";
-            TimeUnit.MILLISECONDS.sleep(WAIT_MILLIS);
-            check();
-        }
-        state = phase;
+    /** A key as an operator reads it. */
+    String shown(DecoratedKey key) {
+        return shown(cfs.metadata(), key);
     }
 
-    /**
-     * A write counts as under way until it is in the shadow: one that waits behind many others must
-     * not make its partition one that is always written.
-     */
-    private void awaitShortQueue() throws Ended, InterruptedException {
-        long deadline = System.nanoTime() + QUEUE_PATIENCE_NANOS;
-        while (copy.queued.get() > SHORT_QUEUE && System.nanoTime() - deadline < 0) {
-            TimeUnit.MILLISECONDS.sleep(1);
-            check();
-        }
+    static String shown(TableMetadata table, DecoratedKey key) {
+        return Comparison.shortened(table.partitionKeyType.getString(key.getKey()));
     }
 
-    private void check() throws Ended {
+    void state(String now) {
+        state = now;
+    }
+
+    void check() throws Ended {
         String end = end();
         if (end != null) throw new Ended(end);
     }
 
     /** Why it must end, or null. */
-    private @Nullable String end() {
+    @Nullable String end() {
         if (Shadows.areStopped()) return "ended: the node is being drained";
-        if (isStopped) return "ended by nodetool stop";
-        ShadowStore.End end = copy.end();
-        return end == null ? null : "ended: the shadow has dropped out: " + end.reason();
+        return isStopped ? "ended by nodetool stop" : reasonToEnd();
     }
 
     /**
@@ -500,7 +417,7 @@ public class TableComparison {
      * compactions, one large request is served before all small ones of a compaction. Nothing is
      * open meanwhile.
      */
-    private void throttle(long bytes) throws Ended {
+    void throttle(long bytes) throws Ended {
         double rate = bytesPerSecond(DatabaseDescriptor.getCompactionThroughputBytesPerSec());
         if (limiter.getRate() != rate) limiter.setRate(rate);
         for (long left = bytes; left > 0; left -= CHUNK) {

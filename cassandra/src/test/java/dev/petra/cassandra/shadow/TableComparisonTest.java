@@ -102,7 +102,7 @@ class TableComparisonTest {
      */
     private TableComparison comparison(BiFunction<DecoratedKey, Integer, Piece> pieces) {
         Token minimum = Murmur3Partitioner.instance.getMinimumToken();
-        return new TableComparison(shadow, copy, "", List.of(new Range<>(minimum, minimum))) {
+        return new ShadowComparison(shadow, copy, "", List.of(new Range<>(minimum, minimum))) {
             @Override
             Attempt attempt(DecoratedKey key, @Nullable ClusteringPrefix<?> after, long maxBytes) {
                 SinglePartitionReadCommand command =

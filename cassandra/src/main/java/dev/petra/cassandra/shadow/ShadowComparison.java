@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.cassandra.shadow;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.TimeUnit;
+import org.apache.cassandra.db.ClusteringPrefix;
+import org.apache.cassandra.db.DecoratedKey;
+import org.apache.cassandra.dht.Range;
+import org.apache.cassandra.dht.Token;
+import org.apache.cassandra.utils.FBUtilities;
+import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Compares a table with its shadow, each piece as of one moment. A partition that is written
+ * whenever it is looked at, or cannot be read in time, is looked at once more at the end.
+ */
+class ShadowComparison extends TableComparison {
+    private static final Logger logger = LoggerFactory.getLogger(ShadowComparison.class);
+
+    private static final long MIN_BYTES = 256;
+
+    /** After an attempt in which the partition was written, the next is so much smaller. */
+    private static final int SHRINKS = 8;
+
+    /**
+     * Of one piece: one of a few rows is quiet sooner or later if it is written 1,000 times a
+     * second.
+     */
+    private static final int ATTEMPTS = 20;
+
+    /**
+     * Of a piece of which not one place could be compared in time: a disk that is slow once must
+     * not make a partition one that is not comparable.
+     */
+    private static final int SLOW_ATTEMPTS = 3;
+
+    /** Partitions that are looked at once more. */
+    private static final int MAX_AGAIN = 10_000;
+
+    private static final long MAX_AGAIN_BYTES = 4L << 20;
+
+    private static final int WAIT_MILLIS = 100;
+
+    /** Writes that are in the shadow soon. */
+    private static final int SHORT_QUEUE = 256;
+
+    /** Before an attempt; an engine may be behind for long. */
+    private static final long QUEUE_PATIENCE_NANOS = TimeUnit.SECONDS.toNanos(1);
+
+    /**
+     * What is behind a place of a partition, or all of it.
+     *
+     * @param isUndecided whether something up to that place is
+     */
+    private record Rest(
+            DecoratedKey key, @Nullable ClusteringPrefix<?> after, boolean isUndecided) {}
+
+    private final Shadow shadow;
+    private final ShadowCopy copy;
+    private final List<Rest> again = new ArrayList<>();
+    private long againBytes;
+    private String phase = "compares";
+
+    /**
+     * @param rangeText as the operator has given it
+     * @param ranges that do not wrap
+     */
+    ShadowComparison(Shadow shadow, ShadowCopy copy, String rangeText, List<Range<Token>> ranges) {
+        super(shadow.cfs, "its shadow", rangeText, ranges);
+        this.shadow = shadow;
+        this.copy = copy;
+    }
+
+    @Override
+    @Nullable String reasonToEnd() {
+        ShadowStore.End end = copy.end();
+        return end == null ? null : "ended: the shadow has dropped out: " + end.reason();
+    }
+
+    @Override
+    String failed(Comparison.SideFailure failure) {
+        logger.error("The keys of {} or of its shadow cannot be read", name, failure);
+        if (failure.isShadow) copy.fault("it cannot be read: " + failure.getMessage());
+        return "ended: the keys cannot be read: " + failure.getMessage();
+    }
+
+    @Override
+    KeyWalk walk(Range<Token> range) {
+        return new KeyWalk(cfs, copy.store, range, () -> Timed.check(() -> end() == null));
+    }
+
+    @Override
+    void compareAll() throws Ended, InterruptedException {
+        try {
+            super.compareAll();
+            phase = "compares once more what was written or slow";
+            for (Rest rest : again) compare(rest, true);
+        } finally {
+            again.clear();
+        }
+    }
+
+    @Override
+    void compare(DecoratedKey key) throws Ended, InterruptedException {
+        compare(new Rest(key, null, false), false);
+    }
+
+    /** Compares a partition, or what is behind a place of it, piece by piece. */
+    private void compare(Rest rest, boolean isLast) throws Ended, InterruptedException {
+        DecoratedKey key = rest.key();
+        ClusteringPrefix<?> after = rest.after();
+        boolean isUndecided = rest.isUndecided();
+        long maxBytes = MAX_BYTES;
+        int failed = 0;
+        int slow = 0;
+        while (true) {
+            awaitReady();
+            Attempt attempt = attempt(key, after, maxBytes);
+            Comparison.Outcome outcome = attempt.run();
+            throttle(PER_READ + attempt.bytes());
+            check();
+            ClusteringPrefix<?> reached = attempt.reached();
+            if (outcome != null && outcome.result() != Comparison.Result.TOO_LONG) {
+                boolean isEqual = outcome.result() == Comparison.Result.EQUAL;
+                count(key, isEqual && isUndecided ? Comparison.Outcome.UNDECIDED : outcome);
+                return;
+            }
+            if (outcome != null && reached == null) {
+                if (++slow == SLOW_ATTEMPTS) {
+                    if (isLast || !addAgain(new Rest(key, after, isUndecided)))
+                        count(key, Reason.TOO_LONG);
+                    return;
+                }
+            } else if (outcome != null && reached != null && attempt.isOfOneMoment()) {
+                isUndecided |= attempt.isUndecided();
+                if (isEnd(cfs.metadata(), reached)) {
+                    count(
+                            key,
+                            isUndecided ? Comparison.Outcome.UNDECIDED : Comparison.Outcome.EQUAL);
+                    return;
+                }
+                after = reached;
+                failed = 0;
+                slow = 0;
+                maxBytes = Math.min(MAX_BYTES, 2 * maxBytes);
+            } else if (copy.isCaughtUp()) {
+                if (++failed == ATTEMPTS) {
+                    if (attempt.isUnreadable()) count(key, Reason.UNREADABLE);
+                    else if (isLast || !addAgain(new Rest(key, after, isUndecided)))
+                        count(key, Reason.WRITTEN);
+                    return;
+                }
+                awaitShortQueue();
+                List<Integer> pauses = Attempt.PAUSES_MILLIS;
+                TimeUnit.MILLISECONDS.sleep(pauses.get(failed % pauses.size()));
+                // The shorter it takes, the likelier it is that nothing is written meanwhile.
+                maxBytes = Math.max(MIN_BYTES, maxBytes / SHRINKS);
+            }
+        }
+    }
+
+    /** To be overridden by tests. */
+    Attempt attempt(DecoratedKey key, @Nullable ClusteringPrefix<?> after, long maxBytes) {
+        return new Attempt(
+                shadow,
+                copy,
+                command(cfs.metadata(), FBUtilities.nowInSeconds(), key, after),
+                Attempt.Extent.piece(after, maxBytes));
+    }
+
+    private boolean addAgain(Rest rest) {
+        ClusteringPrefix<?> after = rest.after();
+        int bytes = rest.key().getKey().remaining() + (after == null ? 0 : after.dataSize());
+        if (again.size() >= MAX_AGAIN || againBytes + bytes > MAX_AGAIN_BYTES) return false;
+        again.add(rest);
+        againBytes += bytes;
+        return true;
+    }
+
+    private void count(DecoratedKey key, Comparison.Outcome outcome) {
+        switch (outcome.result()) {
+            case UNDECIDED -> count(key, Reason.UNDECIDED);
+            case TOO_LONG -> throw new IllegalArgumentException(outcome.toString());
+            case EQUAL, DIFFERENT -> {
+                shadow.count(key, outcome);
+                count(outcome.result() == Comparison.Result.EQUAL);
+            }
+        }
+    }
+
+    @Override
+    void count(DecoratedKey key, Reason reason) {
+        shadow.count(key, null);
+        super.count(key, reason);
+    }
+
+    @Override
+    void awaitReady() throws Ended, InterruptedException {
+        check();
+        while (!copy.isCaughtUp()) {
+            state(
+                    Shadows.isShrinking(cfs)
+                            ? "waits until cleanup or scrub of the table is over"
+                            : "waits until the shadow has copied what a stream or an import has"
+                                    + " brought");
+            TimeUnit.MILLISECONDS.sleep(WAIT_MILLIS);
+            check();
+        }
+        state(phase);
+    }
+
+    /**
+     * A write counts as under way until it is in the shadow: one that waits behind many others must
+     * not make its partition one that is always written.
+     */
+    private void awaitShortQueue() throws Ended, InterruptedException {
+        long deadline = System.nanoTime() + QUEUE_PATIENCE_NANOS;
+        while (copy.queued.get() > SHORT_QUEUE && System.nanoTime() - deadline < 0) {
+            TimeUnit.MILLISECONDS.sleep(1);
+            check();
+        }
+    }
+}

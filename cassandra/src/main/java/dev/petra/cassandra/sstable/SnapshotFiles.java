@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.cassandra.sstable;
+
+import dev.petra.cassandra.disk.SnapshotNames;
+import dev.petra.cassandra.disk.StoreLocation;
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.nio.file.DirectoryStream;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Instant;
+import java.util.ArrayList;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Set;
+import org.apache.cassandra.db.Directories;
+import org.apache.cassandra.io.sstable.Component;
+import org.apache.cassandra.io.sstable.Descriptor;
+import org.apache.cassandra.io.sstable.SSTable;
+import org.apache.cassandra.io.sstable.format.SSTableReader;
+import org.apache.cassandra.io.sstable.format.big.BigFormat;
+import org.apache.cassandra.io.sstable.format.big.BigSSTableReaderLoadingBuilder;
+import org.apache.cassandra.io.sstable.format.big.BigTableReader;
+import org.apache.cassandra.io.sstable.format.big.IndexSummaryComponent;
+import org.apache.cassandra.io.sstable.format.bti.BtiFormat;
+import org.apache.cassandra.io.sstable.format.bti.BtiTableReader;
+import org.apache.cassandra.io.sstable.format.bti.BtiTableReaderLoadingBuilder;
+import org.apache.cassandra.io.util.File;
+import org.apache.cassandra.schema.TableMetadata;
+import org.apache.cassandra.schema.TableMetadataRef;
+import org.apache.cassandra.service.snapshot.SnapshotManifest;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * The SSTables of a snapshot that Cassandra has taken of a table. They are read where they are, and
+ * are part of no table. What goes wrong with them is thrown and reaches no {@code
+ * disk_failure_policy}, which Cassandra's own ways to open an SSTable call; and no file is changed,
+ * while Cassandra deletes a summary that it cannot use.
+ */
+public final class SnapshotFiles {
+    private final List<Descriptor> sstables;
+    private final @Nullable Instant takenAt;
+
+    private SnapshotFiles(List<Descriptor> sstables, @Nullable Instant takenAt) {
+        this.sstables = sstables;
+        this.takenAt = takenAt;
+    }
+
+    /**
+     * Finds them. Reads no SSTable.
+     *
+     * @param tableDirectories one per data directory of the node
+     * @throws IllegalArgumentException if there is no such snapshot, or not all of it can be read
+     *     as SSTables, with the reason
+     * @throws UncheckedIOException if the directories cannot be read
+     */
+    public static SnapshotFiles find(TableMetadata table, List<Path> tableDirectories, String tag) {
+        SnapshotNames.check(tag);
+        List<Descriptor> sstables = new ArrayList<>();
+        Set<String> found = new HashSet<>();
+        Set<String> wanted = new HashSet<>();
+        Instant takenAt = null;
+        boolean isThere = false;
+        for (Path each : tableDirectories) {
+            Path directory = each.resolve(Directories.SNAPSHOT_SUBDIR).resolve(tag);
+            if (!Files.isDirectory(directory)) continue;
+            isThere = true;
+            if (Files.exists(directory.resolve(StoreLocation.NAME)))
+                throw new IllegalArgumentException(
+                        "snapshot '"
+                                + tag
+                                + "' was taken when the table was in the engine, or on its way: "
+                                + directory.resolve(StoreLocation.NAME)
+                                + " is a store. Only a snapshot of SSTables alone can be compared");
+            try (DirectoryStream<Path> files = Files.newDirectoryStream(directory, "*-Data.db")) {
+                for (Path file : files) {
+                    sstables.add(
+                            Descriptor.fromFileWithComponent(
+                                            new File(file), table.keyspace, table.name)
+                                    .left);
+                    found.add(String.valueOf(file.getFileName()));
+                }
+                Path written = directory.resolve("manifest.json");
+                if (!Files.exists(written)) continue;
+                SnapshotManifest manifest =
+                        SnapshotManifest.deserializeFromJsonFile(new File(written));
+                if (manifest.files != null) wanted.addAll(manifest.files);
+                if (takenAt == null) takenAt = manifest.createdAt;
+            } catch (IOException e) {
+                throw new UncheckedIOException(e);
+            }
+        }
+        if (!isThere)
+            throw new IllegalArgumentException(
+                    "there is no snapshot '"
+                            + tag
+                            + "' of table "
+                            + table
+                            + " in "
+                            + tableDirectories
+                            + "; a table that was dropped and created anew has a directory of its"
+                            + " own");
+        // Those of a hidden index table are in a folder of its own.
+        wanted.removeIf(name -> name.startsWith("."));
+        wanted.removeAll(found);
+        if (!wanted.isEmpty())
+            throw new IllegalArgumentException(
+                    "snapshot '"
+                            + tag
+                            + "' lacks SSTables that its manifest.json names: "
+                            + String.join(", ", wanted));
+        return new SnapshotFiles(List.copyOf(sstables), takenAt);
+    }
+
+    /** When it was taken: it has all that was flushed until then. Null if it does not say. */
+    public @Nullable Instant takenAt() {
+        return takenAt;
+    }
+
+    /**
+     * Opens them. They can be read to their end also if the snapshot is deleted meanwhile.
+     *
+     * @param table by which they are read, also if it is altered meanwhile
+     * @param checkpoint called before each; what it throws ends this
+     * @return the caller {@linkplain #release releases} them
+     * @throws IOException if one cannot be opened
+     * @throws RuntimeException the same, with what Cassandra says of it
+     * @throws IllegalArgumentException if one is of a kind that cannot be compared, with the reason
+     */
+    public List<SSTableReader> open(TableMetadata table, Runnable checkpoint) throws IOException {
+        // Of each chunk the checksum is looked at.
+        TableMetadataRef reference =
+                TableMetadataRef.forOfflineTools(table.unbuild().crcCheckChance(1).build());
+        List<SSTableReader> open = new ArrayList<>();
+        boolean isWhole = false;
+        try {
+            for (Descriptor each : sstables) {
+                checkpoint.run();
+                SSTableReader sstable = open(each, reference);
+                open.add(sstable);
+                if (sstable.getSSTableMetadata().hasLegacyCounterShards)
+                    throw new IllegalArgumentException(
+                            each
+                                    + " has counts from before Cassandra 2.1 (local or remote"
+                                    + " shards), which cannot be compared");
+            }
+            isWhole = true;
+            return open;
+        } finally {
+            if (!isWhole) release(open);
+        }
+    }
+
+    /** Closes what {@link #open} has opened. */
+    public static void release(List<SSTableReader> sstables) {
+        for (SSTableReader each : sstables) each.selfRef().release();
+    }
+
+    private static SSTableReader open(Descriptor descriptor, TableMetadataRef table)
+            throws IOException {
+        Set<Component> components = new HashSet<>(descriptor.discoverComponents());
+        if (!components.containsAll(descriptor.getFormat().primaryComponents()))
+            throw new IllegalArgumentException(
+                    descriptor + " lacks some of its files: there are " + components);
+        if (descriptor.getFormat() instanceof BigFormat) {
+            if (!isSummaryUsable(descriptor, table.get()))
+                components.remove(BigFormat.Components.SUMMARY);
+            return new Big(descriptor, table, components).open();
+        }
+        if (descriptor.getFormat() instanceof BtiFormat)
+            return new Bti(descriptor, table, components).open();
+        throw new IllegalArgumentException(
+                descriptor + " is of an unknown format, " + descriptor.getFormat().name());
+    }
+
+    private static boolean isSummaryUsable(Descriptor descriptor, TableMetadata table) {
+        try {
+            IndexSummaryComponent summary =
+                    IndexSummaryComponent.load(
+                            descriptor.fileFor(BigFormat.Components.SUMMARY), table);
+            if (summary != null) summary.indexSummary.close();
+            return summary != null;
+        } catch (IOException e) {
+            // It is made anew, in memory.
+            return false;
+        }
+    }
+
+    private static SSTable.Builder<?, ?> builder(
+            Descriptor descriptor, TableMetadataRef table, Set<Component> components) {
+        return new SSTable.Builder<>(descriptor)
+                .setTableMetadataRef(table)
+                .setComponents(components);
+    }
+
+    /** As {@code build} does it, without telling anybody of errors. */
+    private static final class Big extends BigSSTableReaderLoadingBuilder {
+        Big(Descriptor descriptor, TableMetadataRef table, Set<Component> components) {
+            super(builder(descriptor, table, components));
+        }
+
+        SSTableReader open() throws IOException {
+            BigTableReader.Builder made = new BigTableReader.Builder(descriptor);
+            made.setOpenReason(SSTableReader.OpenReason.NORMAL);
+            made.setMaxDataAge(System.currentTimeMillis());
+            made.setTableMetadataRef(tableMetadataRef);
+            made.setComponents(components);
+            openComponents(made, null, false, false);
+            return made.build(null, false, false);
+        }
+    }
+
+    /** The same of the other format. */
+    private static final class Bti extends BtiTableReaderLoadingBuilder {
+        Bti(Descriptor descriptor, TableMetadataRef table, Set<Component> components) {
+            super(builder(descriptor, table, components));
+        }
+
+        SSTableReader open() throws IOException {
+            BtiTableReader.Builder made = new BtiTableReader.Builder(descriptor);
+            made.setOpenReason(SSTableReader.OpenReason.NORMAL);
+            made.setMaxDataAge(System.currentTimeMillis());
+            made.setTableMetadataRef(tableMetadataRef);
+            made.setComponents(components);
+            openComponents(made, null, false, false);
+            return made.build(null, false, false);
+        }
+    }
+}
