@@ -22,13 +22,14 @@ import picocli.CommandLine.ParameterException;
 import picocli.CommandLine.Parameters;
 import picocli.CommandLine.Spec;
 
-/** {@code petra compare}: compares all of a table with its shadow, on one node. */
+/** {@code petra compare}: compares all of a table with its shadow or a snapshot, on one node. */
 @Command(
         name = "compare",
         description = {
             "Compares all partitions of a table with its shadow, on the node at an address, and"
-                + " waits for the result. The node goes on if this command is ended; 'nodetool stop"
-                + " UNKNOWN' ends it.",
+                + " waits for the result. With --snapshot it looks for what a snapshot of SSTables,"
+                + " taken before the table moved into its engine, has and the engine lacks. The"
+                + " node goes on if this command is ended; 'nodetool stop UNKNOWN' ends it.",
             "The exit code is 0 if all partitions were compared and are equal; 3 if there was no"
                     + " partition to compare."
         })
@@ -45,6 +46,14 @@ final class CompareCommand implements Callable<Integer> {
             paramLabel = "START:END",
             description = "Compares only tokens behind START, up to END; default: all.")
     private String tokenRange = "";
+
+    @Option(
+            names = "--snapshot",
+            paramLabel = "TAG",
+            description =
+                    "Compares the table's engine with this snapshot of 'nodetool snapshot --tag"
+                            + " TAG'; default: the table with its shadow.")
+    private String snapshot = "";
 
     @Mixin private CqlOptions node = new CqlOptions();
 
@@ -65,12 +74,13 @@ final class CompareCommand implements Callable<Integer> {
         PrintWriter out = spec.commandLine().getOut();
         try (CqlClient client = node.connect()) {
             client.run(
-                    "INSERT INTO petra.comparisons (keyspace_name, table_name, token_range) VALUES"
-                            + " ('%s', '%s', '%s')"
+                    "INSERT INTO petra.comparisons (keyspace_name, table_name, token_range,"
+                            + " snapshot) VALUES ('%s', '%s', '%s', '%s')"
                                     .formatted(
                                             name.group(1),
                                             name.group(2),
-                                            tokenRange.replace("'", "''")),
+                                            tokenRange.replace("'", "''"),
+                                            snapshot.replace("'", "''")),
                     new Rows(),
                     spec.commandLine().getErr());
             Row first = row(client, select, null);
@@ -95,7 +105,9 @@ final class CompareCommand implements Callable<Integer> {
         out.printf("  %s%n", counts(result));
         if (result.getLong("not_comparable") > 0)
             out.println("  not comparable: " + result.getString("not_comparable_because"));
-        if (result.getLong("different") > 0)
+        String differences = String.valueOf(result.getString("differences"));
+        if (!differences.isEmpty()) out.println(differences.indent(2).stripTrailing());
+        else if (result.getLong("different") > 0)
             out.println("  see petra.shadow_differences and the node's log");
         boolean isWell =
                 result.getBoolean("complete")
@@ -132,7 +144,7 @@ final class CompareCommand implements Callable<Integer> {
             throw new CqlException(
                     "the comparison of "
                             + table
-                            + " is gone: the table has no shadow any more, or"
+                            + " is gone: the table has no shadow any more or was dropped, or"
                             + " the node was restarted");
         Row row = rows.all.get(0);
         if (startedAt != null && !Objects.equals(row.getInstant("started_at"), startedAt))

@@ -13,7 +13,6 @@ import java.io.UncheckedIOException;
 import java.time.Instant;
 import java.util.ArrayList;
 import java.util.Comparator;
-import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
@@ -78,10 +77,8 @@ public final class TableComparisons {
                         "table " + metadata + " is being compared already, see petra.comparisons");
         List<Range<Token>> ranges = ranges(metadata.partitioner, tokenRange);
         TableComparison next;
-        if (snapshot.isEmpty()) {
-            next = withShadow(metadata, tokenRange, ranges);
-            withSnapshots.remove(metadata.id);
-        } else {
+        if (snapshot.isEmpty()) next = withShadow(metadata, tokenRange, ranges);
+        else {
             next = withSnapshot(metadata, snapshot, tokenRange, ranges);
             withSnapshots.put(metadata.id, next);
         }
@@ -191,14 +188,15 @@ public final class TableComparisons {
 
     /** The last one of each table that there is, by name. */
     public static List<TableComparison> all() {
-        withSnapshots.keySet().removeIf(id -> Host.current().table(id) == null);
-        Map<TableId, TableComparison> all = new HashMap<>(withSnapshots);
+        // Those of tables that were dropped, or have left their engine and have a shadow now.
+        withSnapshots
+                .keySet()
+                .removeIf(id -> Host.current().table(id) == null || Shadows.of(id) != null);
+        List<TableComparison> sorted = new ArrayList<>(withSnapshots.values());
         for (Shadow each : Shadows.all()) {
             TableComparison comparison = each.comparison();
-            // The later one: with a snapshot it can only have been before the shadow.
-            if (comparison != null) all.put(each.cfs.metadata.id, comparison);
+            if (comparison != null) sorted.add(comparison);
         }
-        List<TableComparison> sorted = new ArrayList<>(all.values());
         sorted.sort(
                 Comparator.comparing(TableComparison::keyspace)
                         .thenComparing(TableComparison::table));

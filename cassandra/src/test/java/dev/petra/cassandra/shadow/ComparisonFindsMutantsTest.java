@@ -35,6 +35,8 @@ import org.apache.cassandra.db.partitions.PartitionUpdate;
 import org.apache.cassandra.db.partitions.PurgeFunction;
 import org.apache.cassandra.db.partitions.SingletonUnfilteredPartitionIterator;
 import org.apache.cassandra.db.partitions.UnfilteredPartitionIterator;
+import org.apache.cassandra.db.rows.Row;
+import org.apache.cassandra.db.rows.Rows;
 import org.apache.cassandra.db.rows.UnfilteredRowIterator;
 import org.apache.cassandra.db.rows.UnfilteredRowIterators;
 import org.apache.cassandra.db.transform.Transformation;
@@ -169,6 +171,156 @@ class ComparisonFindsMutantsTest {
             }
         }
         return false;
+    }
+
+    /** Those that show only where slices are asked for, or the reverse, as a client may. */
+    private static final Set<String> OF_SLICES =
+            Set.of(
+                    "reads-only-the-first-slice",
+                    "reads-forwards-in-reverse",
+                    "takes-every-bound-for-inclusive");
+
+    static Stream<String> mutantsOfAll() {
+        return mutants().filter(name -> !OF_SLICES.contains(name));
+    }
+
+    @ParameterizedTest
+    @MethodSource("mutantsOfAll")
+    void everyMutantIsFoundByASnapshot(String name) {
+        StorageEngine engine = memory();
+        UnaryOperator<TableStore> mutation = NamedMutations.of(name);
+        for (int seed = 0; seed < 2 * HISTORIES; seed++)
+            if (lacks(seed, engine, mutation.apply(store(engine))) == Comparison.Result.DIFFERENT)
+                return;
+        throw new AssertionError(name + " was not found in " + 2 * HISTORIES + " histories");
+    }
+
+    /** Whatever is written later, also with older timestamps. */
+    @Test
+    void nothingOfASnapshotIsMissed() {
+        StorageEngine engine = memory();
+        for (int seed = 0; seed < 2 * HISTORIES; seed++)
+            assertThat(lacks(seed, engine, store(engine)))
+                    .as("seed %s", seed)
+                    .isEqualTo(Comparison.Result.EQUAL);
+    }
+
+    @Test
+    void nothingOfASnapshotIsMissedInRocksDb() {
+        StorageEngine engine =
+                add(StorageEngines.open("rocks", new EngineSettings(Map.of("memory", "64MiB"))));
+        StorageEngine layers = memory();
+        long base = System.nanoTime();
+        for (int i = 0; i < 20; i++) {
+            long seed = base + i;
+            TableStore store = store(engine);
+            assertThat(lacks(seed, layers, store))
+                    .as("seed %s", seed)
+                    .isEqualTo(Comparison.Result.EQUAL);
+            store.drop();
+        }
+    }
+
+    /** A table is written, a snapshot is taken, it goes on; whether the store lacks something. */
+    private Comparison.Result lacks(long seed, StorageEngine ofLayers, TableStore store) {
+        Random random = new Random(seed);
+        List<TableStore> snapshot = layers(ofLayers);
+        for (int i = 0; i < WRITES; i++) {
+            PartitionUpdate update = update(random, false);
+            if (i < WRITES / 2) snapshot.get(random.nextInt(snapshot.size())).write(update);
+            store.write(update);
+            if (random.nextInt(20) == 0) store.flush();
+        }
+        // gc_grace_seconds of 0, of 2, or long enough; nothing is purged.
+        for (int i = 0; i < KEYS; i++)
+            for (long grace : List.of(0, 2, 1_000)) {
+                Comparison.Result result =
+                        missing(random, snapshot, store, TABLE.key("k" + i), NOW - grace).result();
+                if (result != Comparison.Result.EQUAL) return result;
+            }
+        return Comparison.Result.EQUAL;
+    }
+
+    /**
+     * A store that has lost one write, or a column of it: that is found if, and only if, the store
+     * differs from one that has it.
+     */
+    @Test
+    void aLossIsFoundWhereItMakesADifference() {
+        StorageEngine engine = memory();
+        int found = 0;
+        for (int seed = 0; seed < 5 * HISTORIES; seed++) {
+            Random random = new Random(seed);
+            List<TableStore> snapshot = layers(engine);
+            TableStore whole = store(engine);
+            TableStore lossy = store(engine);
+            int lost = random.nextInt(WRITES / 2);
+            for (int i = 0; i < WRITES; i++) {
+                PartitionUpdate update = update(random, false);
+                if (i < WRITES / 2) snapshot.get(random.nextInt(snapshot.size())).write(update);
+                whole.write(update);
+                if (i != lost) lossy.write(update);
+                else if (random.nextBoolean()) lossy.write(without(random, update));
+            }
+            boolean differs = false;
+            boolean isMissed = false;
+            for (int i = 0; i < KEYS; i++) {
+                DecoratedKey key = TABLE.key("k" + i);
+                long gcBefore = NOW - 1_000;
+                differs |=
+                        inPieces(random, List.of(whole), lossy, key, TABLE.all(), gcBefore).result()
+                                == Comparison.Result.DIFFERENT;
+                isMissed |=
+                        missing(random, snapshot, lossy, key, gcBefore).result()
+                                == Comparison.Result.DIFFERENT;
+                assertThat(missing(random, snapshot, whole, key, gcBefore))
+                        .as("seed %s", seed)
+                        .isEqualTo(Comparison.Outcome.EQUAL);
+            }
+            assertThat(isMissed).as("seed %s", seed).isEqualTo(differs);
+            if (differs) found++;
+        }
+        assertThat(found).isGreaterThan(HISTORIES / 2);
+    }
+
+    /** The same but for a column. */
+    private static PartitionUpdate without(Random random, PartitionUpdate update) {
+        List<String> columns = new ArrayList<>(List.of("s", "v", "w", "m"));
+        columns.remove(random.nextInt(columns.size()));
+        ColumnFilter left = TABLE.only(columns.toArray(String[]::new));
+        try (UnfilteredRowIterator rows =
+                Transformation.apply(
+                        update.unfilteredIterator(),
+                        new Transformation<UnfilteredRowIterator>() {
+                            @Override
+                            protected Row applyToStatic(Row row) {
+                                Row some = row.filter(left, TABLE.metadata());
+                                return some == null ? Rows.EMPTY_STATIC_ROW : some;
+                            }
+
+                            @Override
+                            protected @Nullable Row applyToRow(Row row) {
+                                return row.filter(left, TABLE.metadata());
+                            }
+                        })) {
+            return PartitionUpdate.fromIterator(rows, TABLE.all());
+        }
+    }
+
+    private static Comparison.Outcome missing(
+            Random random,
+            List<TableStore> snapshot,
+            TableStore store,
+            DecoratedKey key,
+            long gcBefore) {
+        return inPieces(
+                random,
+                snapshot,
+                store,
+                key,
+                TABLE.all(),
+                gcBefore,
+                (piece, first, second) -> piece.missing(first, second));
     }
 
     private List<TableStore> layers(StorageEngine engine) {
@@ -315,6 +467,30 @@ class ComparisonFindsMutantsTest {
             DecoratedKey key,
             ColumnFilter columns,
             long gcBefore) {
+        return inPieces(
+                random,
+                layers,
+                shadow,
+                key,
+                columns,
+                gcBefore,
+                (piece, first, second) -> piece.compare(first, second, Integer.MAX_VALUE));
+    }
+
+    @FunctionalInterface
+    private interface Compared {
+        Comparison.Outcome by(
+                Comparison piece, UnfilteredRowIterator first, UnfilteredRowIterator second);
+    }
+
+    private static Comparison.Outcome inPieces(
+            Random random,
+            List<TableStore> layers,
+            TableStore shadow,
+            DecoratedKey key,
+            ColumnFilter columns,
+            long gcBefore,
+            Compared compared) {
         TableMetadata table = TABLE.metadata();
         ClusteringPrefix<?> after = null;
         boolean isUndecided = false;
@@ -347,7 +523,7 @@ class ComparisonFindsMutantsTest {
                                     true,
                                     mayGoOn,
                                     bytes -> {})) {
-                Comparison.Outcome last = piece.compare(ofTable, ofShadow, Integer.MAX_VALUE);
+                Comparison.Outcome last = compared.by(piece, ofTable, ofShadow);
                 return isUndecided && last.result() == Comparison.Result.EQUAL
                         ? Comparison.Outcome.UNDECIDED
                         : last;
