@@ -113,7 +113,7 @@ public final class TableComparisons {
                             + (Shadows.of(table.id) == null
                                     ? ""
                                     : "; without a snapshot it is compared with its shadow"));
-        EngineStore store = new EngineStore(stores, stores.current());
+        EngineStore store = new EngineStore(cfs, stores, stores.current());
         String unusable = store.end();
         if (unusable != null) throw refused(unusable);
         SnapshotFiles snapshot;
@@ -154,7 +154,8 @@ public final class TableComparisons {
      *
      * @param generation it ends with this one
      */
-    private record EngineStore(TableGenerations stores, Generation generation)
+    private record EngineStore(
+            ColumnFamilyStore cfs, TableGenerations stores, Generation generation)
             implements SnapshotComparison.Store {
         @Override
         public @Nullable TableStore existing() {
@@ -163,10 +164,10 @@ public final class TableComparisons {
 
         @Override
         public @Nullable String end() {
-            if (!generation.isLive())
-                return "table " + stores.displayName() + " was truncated, dropped or moved";
             if (stores.migration().isUnderWay())
-                return "table " + stores.displayName() + " is being migrated, see petra.migrations";
+                return "table " + cfs.metadata + " is being migrated, see petra.migrations";
+            if (!generation.isLive() || EngineMemtables.current(cfs) == null)
+                return "table " + cfs.metadata + " was truncated, dropped or moved";
             Throwable failure = generation.failure();
             return failure == null ? null : "the store cannot be used: " + failure.getMessage();
         }
