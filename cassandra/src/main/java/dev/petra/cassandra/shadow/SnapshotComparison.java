@@ -118,10 +118,14 @@ class SnapshotComparison extends TableComparison {
     @Override
     @Nullable String reasonToEnd() {
         String end = store.end();
-        if (end != null) return "ended: " + end;
-        return Attempt.isAlike(table, cfs.metadata())
-                ? null
-                : "ended: the table's columns were altered; begin it again";
+        return end == null ? null : "ended: " + end;
+    }
+
+    /** Not with each row, as {@link #reasonToEnd}. */
+    private void checkAll() throws Ended {
+        check();
+        if (!Attempt.isAlike(table, cfs.metadata()))
+            throw new Ended("ended: the table's columns were altered; begin it again");
     }
 
     @Override
@@ -185,13 +189,13 @@ class SnapshotComparison extends TableComparison {
         ClusteringPrefix<?> after = null;
         boolean isUndecided = false;
         while (true) {
-            check();
+            checkAll();
             latest = Math.max(latest, FBUtilities.nowInSeconds());
             long now = latest + ahead;
             gcBefore = Math.max(gcBefore, now - Shadows.shortestGrace(cfs.metadata()));
             Piece piece = compare(key, after, now);
             throttle(PER_READ + piece.bytes());
-            check();
+            checkAll();
             Comparison.Outcome outcome = piece.outcome();
             isUndecided |= piece.isUndecided();
             switch (outcome.result()) {
