@@ -21,10 +21,13 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.TreeMap;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Predicate;
 import java.util.stream.Stream;
+import org.apache.cassandra.config.DatabaseDescriptor;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.DecoratedKey;
 import org.apache.cassandra.db.SerializationHeader;
@@ -51,7 +54,7 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
-import org.junit.jupiter.params.provider.ValueSource;
+import org.junit.jupiter.params.provider.CsvSource;
 
 /** Snapshots in files, and a store that has what is in them, or not. */
 class SnapshotComparisonTest {
@@ -91,7 +94,9 @@ class SnapshotComparisonTest {
 
     private @Nullable String end;
     private Runnable onFirstRead = () -> {};
+    private Runnable onSecondRead = () -> {};
     private int sstables;
+    private String format = "big";
 
     @BeforeEach
     void open() throws IOException {
@@ -127,7 +132,12 @@ class SnapshotComparisonTest {
         TreeMap<DecoratedKey, PartitionUpdate> sorted = new TreeMap<>();
         for (PartitionUpdate update : updates) sorted.put(update.partitionKey(), update);
         Descriptor descriptor =
-                new Descriptor(new File(folder), "ks", "t", new SequenceBasedSSTableId(++sstables));
+                new Descriptor(
+                        new File(folder),
+                        "ks",
+                        "t",
+                        new SequenceBasedSSTableId(++sstables),
+                        Objects.requireNonNull(DatabaseDescriptor.getSSTableFormats().get(format)));
         try (SSTableTxnWriter writer =
                 SSTableTxnWriter.create(
                         TABLE.ref(),
@@ -155,7 +165,7 @@ class SnapshotComparisonTest {
     private Path file(int number, String component) {
         try (Stream<Path> all = Files.list(folder)) {
             return all.filter(each -> each.toString().endsWith("-" + component))
-                    .filter(each -> each.toString().contains("-" + number + "-big-"))
+                    .filter(each -> each.toString().contains("-" + number + "-" + format + "-"))
                     .findAny()
                     .orElseThrow();
         } catch (IOException e) {
@@ -178,6 +188,7 @@ class SnapshotComparisonTest {
                 new SnapshotComparison.Store() {
                     @Override
                     public @Nullable TableStore existing() {
+                        onSecondRead.run();
                         onFirstRead.run();
                         onFirstRead = () -> {};
                         return store;
@@ -376,9 +387,53 @@ class SnapshotComparisonTest {
         assertThat(comparison.isComplete()).isFalse();
     }
 
+    @Test
+    void theOtherFormat() throws IOException {
+        format = "bti";
+        write(row(1, 1, "a"), row(2, 1, "b"));
+        sstable(row(2, 7, "lost"));
+        manifest(Instant.now());
+        List<Path> files = list();
+        SnapshotComparison comparison = run();
+        assertThat(comparison.state()).isEqualTo("complete");
+        assertThat(comparison.equal()).isEqualTo(1);
+        assertThat(comparison.differences()).contains("partition k2, row c=7");
+        assertThat(list()).isEqualTo(files);
+    }
+
+    /** As if it had purged something by a clock that was later than what counted as now. */
+    @Test
+    void whatTookLongIsReadAgain() throws IOException {
+        TableStore whole = store;
+        write(row(1, 1, "a"));
+        manifest(Instant.now());
+        store = engine.openStore(TABLE.spec(directory.resolve("empty")));
+        onFirstRead =
+                () -> {
+                    try {
+                        TimeUnit.SECONDS.sleep(7);
+                    } catch (InterruptedException e) {
+                        throw new IllegalStateException(e);
+                    }
+                    onSecondRead = () -> store = whole;
+                };
+        SnapshotComparison comparison = run();
+        assertThat(comparison.equal()).isEqualTo(1);
+        assertThat(comparison.different()).isZero();
+    }
+
     @ParameterizedTest
-    @ValueSource(strings = {"Data.db", "Statistics.db", "CompressionInfo.db", "Index.db"})
-    void aDamagedFileEndsIt(String component) throws IOException {
+    @CsvSource({
+        "big, Data.db",
+        "big, Statistics.db",
+        "big, CompressionInfo.db",
+        "big, Index.db",
+        "bti, Data.db",
+        "bti, Statistics.db",
+        "bti, Partitions.db"
+    })
+    void aDamagedFileEndsIt(String of, String component) throws IOException {
+        format = of;
         write(row(1, 1, "a".repeat(1_000)), row(2, 1, "b"));
         manifest(Instant.now());
         Path file = file(1, component);

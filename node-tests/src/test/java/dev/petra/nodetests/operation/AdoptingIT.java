@@ -121,6 +121,10 @@ class AdoptingIT {
     }
 
     private static void run(TestNode node, String line) throws IOException, InterruptedException {
+        if (line.startsWith("nodetool ")) {
+            node.nodetool(line.substring("nodetool ".length()).split(" "));
+            return;
+        }
         assertThat(line).startsWith("bin/petra ").endsWith(" --address 127.0.0.1");
         List<String> command = new ArrayList<>(List.of(line.split(" ")));
         command.set(0, Commands.PETRA.toString());
