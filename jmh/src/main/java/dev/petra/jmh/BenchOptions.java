@@ -47,7 +47,8 @@ final class BenchOptions {
                             + " spi also bare (RocksDB); at local and client rocks-woven (rocks in"
                             + " nodes from a woven Cassandra, without the agent); with --live"
                             + " legacy-latest-shadow (legacy-latest with a table that has a shadow"
-                            + " in rocks, with memory of its own).")
+                            + " in rocks, with memory of its own) and legacy-latest-fallback (the"
+                            + " same with a shadow that answers reads).")
     List<String> engines = List.of();
 
     @Option(names = "--gc", split = ",", description = "G1, ZGC.")

@@ -110,8 +110,10 @@ record BenchPlan(BenchOptions options) {
             throw options.wrong("bare RocksDB is no node: it is measured at the level spi only");
         if ((spi || options.docker) && options.engines.contains("rocks-woven"))
             throw options.wrong("rocks-woven is for the levels local and client");
-        if (!options.live && options.engines.contains("legacy-latest-shadow"))
-            throw options.wrong("legacy-latest-shadow is for --live");
+        if (!options.live)
+            for (Engine engine : Engine.values())
+                if (engine.isShadowed() && options.engines.contains(engine.label()))
+                    throw options.wrong(engine.label() + " is for --live");
         return options.engines;
     }
 

@@ -36,6 +36,8 @@ final class Chart {
                     "#cc79a7",
                     "legacy-latest-shadow",
                     "#d55e00",
+                    "legacy-latest-fallback",
+                    "#f0e442",
                     "bare",
                     "#009e73");
 

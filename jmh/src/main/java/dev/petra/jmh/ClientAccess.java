@@ -202,8 +202,9 @@ final class ClientAccess implements Access {
      * @param copies that were begun, the first and one after each that has dropped out
      * @param caughtUp whether those of now have all of the table
      * @param compared reads
+     * @param answered reads that they have answered
      */
-    record Shadowed(long copies, boolean caughtUp, long compared) {
+    record Shadowed(long copies, boolean caughtUp, long compared, long answered) {
         /** Whether one has dropped out since another moment, when all had caught up. */
         boolean hasDroppedOutSince(Shadowed before) {
             return !caughtUp || copies > before.copies;
@@ -220,6 +221,7 @@ final class ClientAccess implements Access {
         long copies = 0;
         boolean caughtUp = true;
         long compared = 0;
+        long answered = 0;
         for (InetSocketAddress node : target.nodes()) {
             Row shadow = shadow(node);
             if (shadow.getLong("different") > 0)
@@ -228,8 +230,9 @@ final class ClientAccess implements Access {
             copies += shadow.getLong("copies");
             caughtUp &= shadow.getBoolean("caught_up");
             compared += shadow.getLong("compared");
+            answered += shadow.getLong("answered");
         }
-        return new Shadowed(copies, caughtUp, compared);
+        return new Shadowed(copies, caughtUp, compared, answered);
     }
 
     private Row shadow(InetSocketAddress address) {

@@ -29,6 +29,9 @@ enum Engine {
     /** The same as {@link #LEGACY_LATEST}, with a table that has a shadow in RocksDB. */
     LEGACY_LATEST_SHADOW("legacy-latest-shadow", "rocks_shadow"),
 
+    /** The same, with a shadow that answers reads. */
+    LEGACY_LATEST_FALLBACK("legacy-latest-fallback", "rocks_fallback"),
+
     /** RocksDB with this engine's options, and without an engine. At the level spi only. */
     BARE("bare", "default");
 
@@ -71,7 +74,7 @@ enum Engine {
 
     /** Whether its node needs the plugin, and its tables have a shadow in the plugin's engine. */
     boolean isShadowed() {
-        return this == LEGACY_LATEST_SHADOW;
+        return this == LEGACY_LATEST_SHADOW || this == LEGACY_LATEST_FALLBACK;
     }
 
     /**
@@ -84,7 +87,11 @@ enum Engine {
         Map<String, Object> yaml = new LinkedHashMap<>();
         switch (this) {
             case ROCKS, ROCKS_WOVEN, LEGACY, BARE -> {}
-            case LEGACY_LATEST, LEGACY_LATEST_CACHE, LEGACY_LATEST_MMAP, LEGACY_LATEST_SHADOW -> {
+            case LEGACY_LATEST,
+                    LEGACY_LATEST_CACHE,
+                    LEGACY_LATEST_MMAP,
+                    LEGACY_LATEST_SHADOW,
+                    LEGACY_LATEST_FALLBACK -> {
                 yaml.put(
                         "memtable",
                         Map.of("configurations", Map.of("default", Map.of("inherits", "trie"))));

@@ -318,6 +318,11 @@ final class LiveNodes implements AutoCloseable {
                         "compared" + at,
                         "reads",
                         (double) (now.compared() - shadowed.compared()));
+                into.add(
+                        run,
+                        "answered by the shadow" + at,
+                        "reads",
+                        (double) (now.answered() - shadowed.answered()));
             }
             if (node.limit != null)
                 into.add(run, "page cache" + at, "MiB", node.limit.pageCache() / 1048576.0);

@@ -157,21 +157,22 @@ final class Nodes {
         if (!direct.isEmpty()) config.jvmOptions(direct);
         if (engine.isPetra() || engine.isShadowed())
             config.engineParameters(Map.of("engine", "rocks", "memory", nativeMiB + "MiB"));
-        if (engine.isShadowed()) config.yaml(shadow(engine.memtable(), nativeMiB));
+        if (engine.isShadowed()) config.yaml(shadow(engine, nativeMiB));
         if (engine == Engine.ROCKS_WOVEN) config.home(WovenDistribution.ofThisRun());
         return config;
     }
 
     /** A memtable configuration of a table with a shadow, with all other settings at defaults. */
-    private static Map<String, Object> shadow(String configuration, int nativeMiB) {
+    private static Map<String, Object> shadow(Engine engine, int nativeMiB) {
+        String mode = engine == Engine.LEGACY_LATEST_FALLBACK ? "fallback" : "shadow";
         Map<String, String> parameters =
-                Map.of("engine", "rocks", "mode", "shadow", "memory", nativeMiB + "MiB");
+                Map.of("engine", "rocks", "mode", mode, "memory", nativeMiB + "MiB");
         return Map.of(
                 "memtable",
                 Map.of(
                         "configurations",
                         Map.of(
-                                configuration,
+                                engine.memtable(),
                                 Map.of(
                                         "class_name",
                                         "dev.petra.cassandra.PetraMemtable",

@@ -251,9 +251,12 @@ public final class Replay implements Callable<Integer> {
             throw wrong("'bare' is no node: rocks, legacy, legacy-latest");
         if (all.contains(Engine.ROCKS_WOVEN))
             throw wrong("'rocks-woven' is for 'petra bench': rocks, legacy, legacy-latest");
-        if (all.contains(Engine.LEGACY_LATEST_SHADOW))
-            throw wrong(
-                    "'legacy-latest-shadow' is for 'petra bench': rocks, legacy, legacy-latest");
+        for (Engine engine : all)
+            if (engine.isShadowed())
+                throw wrong(
+                        "'"
+                                + engine.label()
+                                + "' is for 'petra bench': rocks, legacy, legacy-latest");
         if (this.compared > 0 && all.size() < 2)
             throw wrong("answers of two engines are compared: --engine ONE,OTHER or --compared 0");
         if (tables.isEmpty()) throw wrong("no tables: --snapshot or --schema");

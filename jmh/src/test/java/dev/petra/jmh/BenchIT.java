@@ -259,13 +259,13 @@ class BenchIT {
                 results(
                         "client",
                         "read,mixed,openLoop,scan",
-                        "rocks,legacy-latest-shadow",
+                        "rocks,legacy-latest-fallback",
                         "--live",
                         "--unequal-memory",
                         "--workload=opaque",
                         "--warmups=1",
                         "--rounds=2");
-        for (String engine : List.of("rocks", "legacy-latest-shadow")) {
+        for (String engine : List.of("rocks", "legacy-latest-fallback")) {
             for (String operation : List.of("read", "mixed")) {
                 assertThat(median(results, engine, operation, "throughput")).isGreaterThan(10);
                 assertThat(median(results, engine, operation, "cpu")).isPositive();
@@ -279,9 +279,11 @@ class BenchIT {
                 assertThat(median(results, engine, "openLoop", "read P99" + at)).isPositive();
             }
         }
-        assertThat(median(results, "legacy-latest-shadow", "mixed", "shadow dropped out"))
+        assertThat(median(results, "legacy-latest-fallback", "mixed", "shadow dropped out"))
                 .isIn(0.0, 1.0);
-        assertThat(median(results, "legacy-latest-shadow", "read", "compared")).isPositive();
+        assertThat(median(results, "legacy-latest-fallback", "read", "compared")).isPositive();
+        assertThat(median(results, "legacy-latest-fallback", "read", "answered by the shadow"))
+                .isGreaterThan(median(results, "legacy-latest-fallback", "read", "compared"));
         // Warming up is not counted, and each round is a value.
         assertThat(results.figures())
                 .filteredOn(figure -> !figure.metric().startsWith("warm-up"))

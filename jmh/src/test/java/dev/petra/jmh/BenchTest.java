@@ -44,6 +44,7 @@ class BenchTest {
                 "--engine=rocks,rocks-woven --level=spi | is for the levels local and client",
                 "--engine=rocks-woven --docker | is for the levels local and client",
                 "--engine=legacy-latest-shadow --level=client | is for --live",
+                "--engine=legacy-latest-fallback --level=client | is for --live",
                 "--total-memory=1024 --heap=1024 | too little for a heap of 1024 MiB",
                 "--total-memory=4096 --level=client --workload=stream | --total-memory is of one"
                         + " node",

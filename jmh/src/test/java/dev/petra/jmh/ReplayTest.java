@@ -51,6 +51,7 @@ class ReplayTest {
                 "--log=DIR --schema=SCHEMA --engine=bare,rocks | 'bare' is no node",
                 "--log=DIR --schema=SCHEMA --engine=rocks,rocks-woven | is for 'petra bench'",
                 "--log=DIR --schema=SCHEMA --engine=legacy-latest-shadow | is for 'petra bench'",
+                "--log=DIR --schema=SCHEMA --engine=legacy-latest-fallback | is for 'petra bench'",
                 "--log=DIR --schema=SCHEMA --engine=rocks | answers of two engines",
                 "--log=DIR --schema=SCHEMA --gc=serial | no collector 'serial'",
                 "--log=DIR --schema=SCHEMA --speed=-1 | 0 or more",
