@@ -52,11 +52,13 @@ import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
 /** Snapshots in files, and a store that has what is in them, or not. */
+@Timeout(60)
 class SnapshotComparisonTest {
     private static final TestTable TABLE =
             TestTable.of("CREATE TABLE t (k text, c int, v text, PRIMARY KEY (k, c))");
