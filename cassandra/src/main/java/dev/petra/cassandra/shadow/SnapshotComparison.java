@@ -6,6 +6,7 @@ import static org.apache.cassandra.io.sstable.SSTableReadsListener.NOOP_LISTENER
 import dev.petra.cassandra.sstable.SnapshotFiles;
 import dev.petra.engine.TableStore;
 import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.time.Instant;
 import java.util.ArrayList;
 import java.util.List;
@@ -27,8 +28,10 @@ import org.apache.cassandra.dht.Range;
 import org.apache.cassandra.dht.Token;
 import org.apache.cassandra.io.FSError;
 import org.apache.cassandra.io.sstable.format.SSTableReader;
+import org.apache.cassandra.io.util.RandomAccessReader;
 import org.apache.cassandra.schema.TableMetadata;
 import org.apache.cassandra.schema.TableMetadataRef;
+import org.apache.cassandra.utils.ByteBufferUtil;
 import org.apache.cassandra.utils.FBUtilities;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
@@ -155,7 +158,7 @@ class SnapshotComparison extends TableComparison {
         } catch (Timed.TooLong e) {
             check();
             throw e;
-        } catch (IOException | RuntimeException | FSError e) {
+        } catch (IOException | RuntimeException | FSError | AssertionError e) {
             throw new Comparison.SideFailure(false, e);
         }
     }
@@ -200,9 +203,10 @@ class SnapshotComparison extends TableComparison {
             isUndecided |= piece.isUndecided();
             switch (outcome.result()) {
                 case DIFFERENT -> {
-                    // The store may have purged by a later clock than what was taken for now.
+                    // The store may have purged by a later clock than what was taken for now, or by
+                    // a shorter grace.
                     if (FBUtilities.nowInSeconds() > now) ahead *= 2;
-                    else {
+                    else if (now - Shadows.shortestGrace(cfs.metadata()) <= gcBefore) {
                         countMissing(key, outcome);
                         return;
                     }
@@ -276,7 +280,10 @@ class SnapshotComparison extends TableComparison {
         LongConsumer count = read -> bytes[0] += read;
         try (Timed ofSnapshot =
                         Timed.open(
-                                () -> ofSnapshot(command, isRunning, count),
+                                () -> {
+                                    if (after == null) checkPlace(key);
+                                    return ofSnapshot(command, isRunning, count);
+                                },
                                 false,
                                 mayGoOn,
                                 // Each source has counted it.
@@ -303,6 +310,31 @@ class SnapshotComparison extends TableComparison {
     private boolean isProgress(
             @Nullable ClusteringPrefix<?> place, @Nullable ClusteringPrefix<?> after) {
         return place != null && (after == null || table.comparator.compare(place, after) > 0);
+    }
+
+    /**
+     * Looks whether a partition is where the indexes of SSTables say: they have no checksum, and of
+     * one that leads elsewhere nothing, or something else, would be read.
+     */
+    private void checkPlace(DecoratedKey key) {
+        boolean isFound = false;
+        for (SSTableReader each : sstables) {
+            if (each.getFirst().compareTo(key) > 0 || each.getLast().compareTo(key) < 0) continue;
+            long position = each.getPosition(key, SSTableReader.Operator.EQ);
+            if (position < 0) continue;
+            isFound = true;
+            try (RandomAccessReader data = each.openDataReader()) {
+                data.seek(position);
+                if (!ByteBufferUtil.readWithShortLength(data).equals(key.getKey()))
+                    throw new IllegalStateException(
+                            "the index of " + each + " is damaged: it leads to another partition");
+            } catch (IOException e) {
+                throw new UncheckedIOException(e);
+            }
+        }
+        if (!isFound)
+            throw new IllegalStateException(
+                    "an index is damaged: no SSTable has partition " + shown(table, key) + " now");
     }
 
     private UnfilteredRowIterator ofSnapshot(

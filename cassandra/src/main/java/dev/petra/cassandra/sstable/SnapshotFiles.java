@@ -13,15 +13,16 @@ import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
+import org.apache.cassandra.db.DecoratedKey;
 import org.apache.cassandra.db.Directories;
 import org.apache.cassandra.io.sstable.Component;
 import org.apache.cassandra.io.sstable.Descriptor;
+import org.apache.cassandra.io.sstable.KeyReader;
 import org.apache.cassandra.io.sstable.SSTable;
 import org.apache.cassandra.io.sstable.format.SSTableReader;
 import org.apache.cassandra.io.sstable.format.big.BigFormat;
 import org.apache.cassandra.io.sstable.format.big.BigSSTableReaderLoadingBuilder;
 import org.apache.cassandra.io.sstable.format.big.BigTableReader;
-import org.apache.cassandra.io.sstable.format.big.IndexSummaryComponent;
 import org.apache.cassandra.io.sstable.format.bti.BtiFormat;
 import org.apache.cassandra.io.sstable.format.bti.BtiTableReader;
 import org.apache.cassandra.io.sstable.format.bti.BtiTableReaderLoadingBuilder;
@@ -38,6 +39,8 @@ import org.jspecify.annotations.Nullable;
  * while Cassandra deletes a summary that it cannot use.
  */
 public final class SnapshotFiles {
+    private static final int KEYS_BETWEEN_CHECKS = 4_096;
+
     private final List<Descriptor> sstables;
     private final @Nullable Instant takenAt;
 
@@ -121,7 +124,7 @@ public final class SnapshotFiles {
      * Opens them. They can be read to their end also if the snapshot is deleted meanwhile.
      *
      * @param table by which they are read, also if it is altered meanwhile
-     * @param checkpoint called before each; what it throws ends this
+     * @param checkpoint called now and then; what it throws ends this
      * @return the caller {@linkplain #release releases} them
      * @throws IOException if one cannot be opened
      * @throws RuntimeException the same, with what Cassandra says of it
@@ -138,6 +141,7 @@ public final class SnapshotFiles {
                 checkpoint.run();
                 SSTableReader sstable = open(each, reference);
                 open.add(sstable);
+                checkIndex(sstable, checkpoint);
                 if (sstable.getSSTableMetadata().hasLegacyCounterShards)
                     throw new IllegalArgumentException(
                             each
@@ -163,8 +167,8 @@ public final class SnapshotFiles {
             throw new IllegalArgumentException(
                     descriptor + " lacks some of its files: there are " + components);
         if (descriptor.getFormat() instanceof BigFormat) {
-            if (!isSummaryUsable(descriptor, table.get()))
-                components.remove(BigFormat.Components.SUMMARY);
+            // It has no checksum, and a wrong one hides partitions: it is made anew, in memory.
+            components.remove(BigFormat.Components.SUMMARY);
             return new Big(descriptor, table, components).open();
         }
         if (descriptor.getFormat() instanceof BtiFormat)
@@ -173,17 +177,34 @@ public final class SnapshotFiles {
                 descriptor + " is of an unknown format, " + descriptor.getFormat().name());
     }
 
-    private static boolean isSummaryUsable(Descriptor descriptor, TableMetadata table) {
-        try {
-            IndexSummaryComponent summary =
-                    IndexSummaryComponent.load(
-                            descriptor.fileFor(BigFormat.Components.SUMMARY), table);
-            if (summary != null) summary.indexSummary.close();
-            return summary != null;
-        } catch (IOException e) {
-            // It is made anew, in memory.
-            return false;
+    /**
+     * Looks whether an SSTable's index leads to all of its partitions. It has no checksum, and what
+     * it does not lead to would be overlooked; the statistics, which have one, have the number of
+     * partitions.
+     */
+    private static void checkIndex(SSTableReader sstable, Runnable checkpoint) throws IOException {
+        long wanted = sstable.getEstimatedPartitionSize().count();
+        long found = 0;
+        DecoratedKey last = null;
+        try (KeyReader keys = sstable.keyReader()) {
+            for (boolean isThere = !keys.isExhausted(); isThere; isThere = keys.advance()) {
+                if (found % KEYS_BETWEEN_CHECKS == 0) checkpoint.run();
+                DecoratedKey key = sstable.decorateKey(keys.key());
+                if (last != null && key.compareTo(last) <= 0)
+                    throw new IOException(
+                            "the index of " + sstable + " is damaged: its keys are not in order");
+                last = key;
+                found++;
+            }
         }
+        if (found != wanted)
+            throw new IOException(
+                    "the index of "
+                            + sstable
+                            + " is damaged: it has "
+                            + found
+                            + " partitions, and by its statistics there are "
+                            + wanted);
     }
 
     private static SSTable.Builder<?, ?> builder(

@@ -38,7 +38,7 @@ class StoreWriterTest {
             CREATE TABLE IF NOT EXISTS ks.t (
                 k text, c int, v text, l list<int>, h frozen<place>,
                 PRIMARY KEY (k, c)
-            ) WITH ID = 11111111-2222-3333-4444-555555555555 AND memtable = 'unknown here'
+            ) WITH ID = 99999999-2222-3333-4444-555555555555 AND memtable = 'unknown here'
                 AND comment = 'one; two';
             CREATE INDEX ON ks.t (v);
             """;

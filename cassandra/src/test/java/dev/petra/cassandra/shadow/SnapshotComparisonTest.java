@@ -22,6 +22,7 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
+import java.util.SplittableRandom;
 import java.util.TreeMap;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
@@ -463,6 +464,67 @@ class SnapshotComparisonTest {
         content[content.length - 6] ^= 1;
         Files.write(data(1), content);
         assertThat(run().state()).startsWith("ended: the snapshot cannot be read: ");
+    }
+
+    /**
+     * Of the files that have no checksum: whatever a bit of them hides, all partitions are looked
+     * at or the comparison says that it was not whole.
+     */
+    @ParameterizedTest
+    @CsvSource({"big, Index.db", "big, Summary.db", "bti, Partitions.db", "bti, Rows.db"})
+    void aFlippedBitOfAnIndexHidesNothing(String of, String component) throws IOException {
+        format = of;
+        int keys = 5_000;
+        PartitionUpdate[] rows = new PartitionUpdate[keys];
+        for (int k = 0; k < keys; k++) rows[k] = row(k, 1, "v");
+        write(rows);
+        manifest(Instant.now());
+        Path file = file(1, component);
+        byte[] content = Files.readAllBytes(file);
+        long seed = System.nanoTime();
+        SplittableRandom random = new SplittableRandom(seed);
+        for (int i = 0; i < 12 && content.length > 0; i++) {
+            int at = random.nextInt(content.length);
+            int bit = 1 << random.nextInt(8);
+            content[at] ^= (byte) bit;
+            Files.write(file, content);
+            SnapshotComparison comparison = run();
+            if (comparison.isComplete())
+                assertThat(comparison.equal())
+                        .as("seed %s: bit %s of byte %s", seed, bit, at)
+                        .isEqualTo(keys);
+            else assertThat(comparison.state()).startsWith("ended: the snapshot cannot be read: ");
+            assertThat(comparison.different()).isZero();
+            content[at] ^= (byte) bit;
+        }
+    }
+
+    @Test
+    void anIndexThatWasCutOffEndsIt() throws IOException {
+        write(row(1, 1, "a"), row(2, 1, "b"), row(3, 1, "c"));
+        manifest(Instant.now());
+        Path file = file(1, "Index.db");
+        byte[] content = Files.readAllBytes(file);
+        // Each entry is as long as the others, so the cut is behind the second.
+        Files.write(file, Arrays.copyOf(content, content.length / 3 * 2));
+        assertThat(run().state())
+                .startsWith("ended: the snapshot cannot be read: ")
+                .contains("it has 2 partitions, and by its statistics there are 3");
+    }
+
+    @Test
+    void aGraceThatBecomesShorterMeanwhileLeavesItOpenWhetherItWasPurged() throws IOException {
+        sstable(row(1, 1, "a"));
+        manifest(Instant.now().minusSeconds(100));
+        onFirstRead =
+                () ->
+                        Hollow.set(
+                                cfs,
+                                ColumnFamilyStore.class,
+                                "metadata",
+                                TableMetadataRef.forOfflineTools(
+                                        TABLE.metadata().unbuild().gcGraceSeconds(0).build()));
+        isPurgedOrMissing(run());
     }
 
     /** Cassandra would delete it, and write another one. */
