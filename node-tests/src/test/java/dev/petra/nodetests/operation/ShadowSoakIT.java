@@ -55,7 +55,8 @@ class ShadowSoakIT {
             Pattern.compile(
                     "the table is being truncated|the table was truncated"
                             + "|the table's SSTables were changed \\((Scrub|Cleanup)\\)"
-                            + "|the table was altered, truncated, cleaned up or scrubbed");
+                            + "|the table was altered, truncated, cleaned up or scrubbed"
+                            + "|what was written while the copy began was compacted");
 
     /** Within so many comparisons a mutant is found; it takes some tens. */
     private static final int SOON = 2_000;
