@@ -15,7 +15,6 @@ import com.datastax.oss.driver.api.core.cql.DefaultBatchType;
 import com.datastax.oss.driver.api.core.cql.PreparedStatement;
 import com.datastax.oss.driver.api.core.cql.Row;
 import com.datastax.oss.driver.api.core.cql.SimpleStatement;
-import dev.petra.engine.mutants.NamedMutations;
 import dev.petra.launcher.NodeTool;
 import dev.petra.nodetests.fixture.AgentJar;
 import dev.petra.nodetests.fixture.CrashPoints;
@@ -23,7 +22,6 @@ import dev.petra.nodetests.fixture.EitherKind;
 import dev.petra.nodetests.fixture.IndexKind;
 import dev.petra.nodetests.fixture.TableFiles;
 import dev.petra.nodetests.fixture.TestNode;
-import dev.petra.nodetests.fuzz.FuzzAgent;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
@@ -864,16 +862,7 @@ class IndexPointsIT {
     @Test
     @EitherKind
     void anEngineWithoutIndexesRefusesThem() throws Exception {
-        Path jar = directory.resolve("engine.jar");
-        AgentJar.pack(
-                jar,
-                FuzzAgent.class,
-                Map.of(
-                        FuzzAgent.class, "dev/petra/nodetests/fuzz/",
-                        NamedMutations.class, "dev/petra/engine/"),
-                Map.of(
-                        "META-INF/services/dev.petra.engine.StorageEngineProvider",
-                        "dev.petra.nodetests.fuzz.FaultyEngineProvider\n"));
+        Path jar = AgentJar.packFaultyEngine(directory);
         try (TestNode other =
                         TestNode.start(
                                 directory.resolve("other"),

@@ -8,7 +8,6 @@ import dev.petra.engine.mutants.NamedMutations;
 import dev.petra.launcher.FreePorts;
 import dev.petra.nodetests.fixture.AgentJar;
 import dev.petra.nodetests.fixture.TestNode;
-import dev.petra.nodetests.fuzz.FuzzAgent;
 import java.io.IOException;
 import java.net.URISyntaxException;
 import java.nio.file.Files;
@@ -75,16 +74,7 @@ class DifferentialIT {
 
     @BeforeAll
     static void packFuzzer() throws IOException, URISyntaxException {
-        jar = directory.resolve("fuzz.jar");
-        AgentJar.pack(
-                jar,
-                FuzzAgent.class,
-                Map.of(
-                        DifferentialIT.class, "dev/petra/nodetests/fuzz/",
-                        NamedMutations.class, "dev/petra/engine/"),
-                Map.of(
-                        "META-INF/services/dev.petra.engine.StorageEngineProvider",
-                        "dev.petra.nodetests.fuzz.FaultyEngineProvider\n"));
+        jar = AgentJar.packFaultyEngine(directory);
     }
 
     private static TestNode node(

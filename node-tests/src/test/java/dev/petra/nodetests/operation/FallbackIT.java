@@ -7,7 +7,6 @@ import static org.assertj.core.api.Assertions.assertThat;
 import com.datastax.oss.driver.api.core.CqlSession;
 import com.datastax.oss.driver.api.core.cql.PreparedStatement;
 import com.datastax.oss.driver.api.core.cql.Row;
-import dev.petra.engine.mutants.NamedMutations;
 import dev.petra.launcher.NodeTool;
 import dev.petra.nodetests.fixture.AgentJar;
 import dev.petra.nodetests.fixture.Commands;
@@ -15,7 +14,6 @@ import dev.petra.nodetests.fixture.CrashPoints;
 import dev.petra.nodetests.fixture.TableFiles;
 import dev.petra.nodetests.fixture.TestNode;
 import dev.petra.nodetests.fixture.Writer;
-import dev.petra.nodetests.fuzz.FuzzAgent;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.file.Files;
@@ -56,16 +54,7 @@ class FallbackIT {
     static void start() throws Exception {
         System.out.println("Fallback: -Dpetra.seed=" + SEED);
         points = new CrashPoints(directory, List.of(OURS + "shadow.ShadowStore#doubled"));
-        Path jar = directory.resolve("faulty.jar");
-        AgentJar.pack(
-                jar,
-                FuzzAgent.class,
-                Map.of(
-                        FallbackIT.class, "dev/petra/nodetests/fuzz/",
-                        NamedMutations.class, "dev/petra/engine/"),
-                Map.of(
-                        "META-INF/services/dev.petra.engine.StorageEngineProvider",
-                        "dev.petra.nodetests.fuzz.FaultyEngineProvider\n"));
+        Path jar = AgentJar.packFaultyEngine(directory);
         Map<String, Object> configurations =
                 Map.of(
                         "rocks_shadow", configuration("rocks", "shadow"),

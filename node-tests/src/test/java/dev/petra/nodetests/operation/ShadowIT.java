@@ -9,13 +9,11 @@ import com.datastax.oss.driver.api.core.cql.PreparedStatement;
 import com.datastax.oss.driver.api.core.cql.Row;
 import com.datastax.oss.driver.api.core.servererrors.InvalidQueryException;
 import com.datastax.oss.driver.api.core.servererrors.QueryValidationException;
-import dev.petra.engine.mutants.NamedMutations;
 import dev.petra.launcher.NodeTool;
 import dev.petra.nodetests.fixture.AgentJar;
 import dev.petra.nodetests.fixture.Commands;
 import dev.petra.nodetests.fixture.TableFiles;
 import dev.petra.nodetests.fixture.TestNode;
-import dev.petra.nodetests.fuzz.FuzzAgent;
 import java.io.IOException;
 import java.net.URISyntaxException;
 import java.nio.file.Files;
@@ -54,16 +52,7 @@ class ShadowIT {
 
     @BeforeAll
     static void start() throws IOException, URISyntaxException {
-        Path jar = directory.resolve("faulty.jar");
-        AgentJar.pack(
-                jar,
-                FuzzAgent.class,
-                Map.of(
-                        ShadowIT.class, "dev/petra/nodetests/fuzz/",
-                        NamedMutations.class, "dev/petra/engine/"),
-                Map.of(
-                        "META-INF/services/dev.petra.engine.StorageEngineProvider",
-                        "dev.petra.nodetests.fuzz.FaultyEngineProvider\n"));
+        Path jar = AgentJar.packFaultyEngine(directory);
         node =
                 TestNode.start(
                         directory.resolve("node"),

@@ -9,10 +9,8 @@ import com.datastax.oss.driver.api.core.cql.BatchType;
 import com.datastax.oss.driver.api.core.cql.Row;
 import com.datastax.oss.driver.api.core.cql.SimpleStatement;
 import com.datastax.oss.driver.api.core.cql.Statement;
-import dev.petra.engine.mutants.NamedMutations;
 import dev.petra.nodetests.fixture.AgentJar;
 import dev.petra.nodetests.fixture.TestNode;
-import dev.petra.nodetests.fuzz.FuzzAgent;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -94,16 +92,7 @@ class ShadowSoakIT {
     @BeforeAll
     static void start() throws Exception {
         System.out.println("Shadow: -Dpetra.seed=" + SEED + " -Dpetra.shadow.seconds=" + SECONDS);
-        Path jar = directory.resolve("faulty.jar");
-        AgentJar.pack(
-                jar,
-                FuzzAgent.class,
-                Map.of(
-                        ShadowSoakIT.class, "dev/petra/nodetests/fuzz/",
-                        NamedMutations.class, "dev/petra/engine/"),
-                Map.of(
-                        "META-INF/services/dev.petra.engine.StorageEngineProvider",
-                        "dev.petra.nodetests.fuzz.FaultyEngineProvider\n"));
+        Path jar = AgentJar.packFaultyEngine(directory);
         Map<String, Object> configurations = new HashMap<>();
         configurations.put("rocks_shadow", shadow(Map.of("engine", "rocks")));
         for (String each : MUTANTS)
