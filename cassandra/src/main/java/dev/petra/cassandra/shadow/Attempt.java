@@ -211,7 +211,7 @@ class Attempt {
                                                         copy.store,
                                                         whole,
                                                         () -> Timed.check(isInTime))
-                                                : read(whole),
+                                                : read(copy.store, whole),
                                 true,
                                 mayGoOn,
                                 this::add)) {
@@ -256,16 +256,16 @@ class Attempt {
                 reading);
     }
 
-    /** As a client reads. */
-    private UnfilteredRowIterator read(SinglePartitionReadCommand whole) {
-        ClusteringIndexFilter filter = whole.clusteringIndexFilter();
+    /** What a store has of a partition, as a client reads it. */
+    static UnfilteredRowIterator read(TableStore store, SinglePartitionReadCommand command) {
+        ClusteringIndexFilter filter = command.clusteringIndexFilter();
         UnfilteredRowIterator rows =
-                copy.store.read(
-                        whole.partitionKey(),
-                        filter.getSlices(table),
-                        whole.columnFilter(),
+                store.read(
+                        command.partitionKey(),
+                        filter.getSlices(command.metadata()),
+                        command.columnFilter(),
                         filter.isReversed());
-        return rows == null ? none(whole) : rows;
+        return rows == null ? none(command) : rows;
     }
 
     /**
@@ -314,8 +314,15 @@ class Attempt {
     }
 
     private boolean isProgress(@Nullable ClusteringPrefix<?> position) {
-        ClusteringPrefix<?> after = extent.after();
-        return position != null && (after == null || table.comparator.compare(position, after) > 0);
+        return isProgress(table, position, extent.after());
+    }
+
+    /** Whether a place is behind the one where a piece began; null is the partition's begin. */
+    static boolean isProgress(
+            TableMetadata table,
+            @Nullable ClusteringPrefix<?> place,
+            @Nullable ClusteringPrefix<?> after) {
+        return place != null && (after == null || table.comparator.compare(place, after) > 0);
     }
 
     // What came of it

@@ -13,6 +13,7 @@ import java.util.function.Supplier;
 import java.util.stream.Collectors;
 import org.apache.cassandra.cql3.ColumnIdentifier;
 import org.apache.cassandra.db.ClusteringPrefix;
+import org.apache.cassandra.db.DecoratedKey;
 import org.apache.cassandra.db.DeletionTime;
 import org.apache.cassandra.db.LivenessInfo;
 import org.apache.cassandra.db.context.CounterContext;
@@ -607,6 +608,11 @@ final class Comparison {
 
     private String shown(ClusteringPrefix<?> at) {
         return shortened(at.toString(table));
+    }
+
+    /** A key as an operator reads it. */
+    static String shown(TableMetadata table, DecoratedKey key) {
+        return shortened(table.partitionKeyType.getString(key.getKey()));
     }
 
     /** A text that may be as long as what a client has written. */

@@ -235,18 +235,13 @@ public final class Shadow {
                     differences.add(
                             new Differences.Difference(
                                     System.currentTimeMillis(),
-                                    shown(key),
+                                    Comparison.shown(cfs.metadata(), key),
                                     outcome.where(),
                                     outcome.table(),
                                     outcome.shadow()));
             remembered.remember(statistics.different.sum(), this::folders);
         }
         statistics.compared.increment();
-    }
-
-    /** A key as an operator reads it. */
-    String shown(DecoratedKey key) {
-        return TableComparison.shown(cfs.metadata(), key);
     }
 
     /**

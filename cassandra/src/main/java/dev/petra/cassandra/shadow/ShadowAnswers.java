@@ -4,7 +4,6 @@ package dev.petra.cassandra.shadow;
 import java.util.concurrent.TimeUnit;
 import org.apache.cassandra.db.ReadExecutionController;
 import org.apache.cassandra.db.SinglePartitionReadCommand;
-import org.apache.cassandra.db.filter.ClusteringIndexFilter;
 import org.apache.cassandra.db.rows.Unfiltered;
 import org.apache.cassandra.db.rows.UnfilteredRowIterator;
 import org.apache.cassandra.db.rows.WrappingUnfilteredRowIterator;
@@ -75,16 +74,9 @@ final class ShadowAnswers {
     /** From the moment on when this returns, what the iterator gives does not change any more. */
     private static @Nullable UnfilteredRowIterator read(
             ShadowCopy copy, SinglePartitionReadCommand command) {
-        ClusteringIndexFilter filter = command.clusteringIndexFilter();
         UnfilteredRowIterator rows = null;
         try {
-            rows =
-                    copy.store.read(
-                            command.partitionKey(),
-                            filter.getSlices(command.metadata()),
-                            command.columnFilter(),
-                            filter.isReversed());
-            if (rows == null) return Attempt.none(command);
+            rows = Attempt.read(copy.store, command);
             // A point read fails here, where the table can still answer.
             var unused = rows.hasNext();
             return rows;

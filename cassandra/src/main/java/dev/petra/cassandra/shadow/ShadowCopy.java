@@ -461,8 +461,7 @@ final class ShadowCopy extends ShadowStore implements INotificationConsumer {
         logger.info(
                 "The shadow of {} may lack what the table has in partition {}: {}",
                 name,
-                Comparison.shortened(
-                        cfs.metadata().partitionKeyType.getString(update.partitionKey().getKey())),
+                Comparison.shown(cfs.metadata(), update.partitionKey()),
                 reason);
     }
 

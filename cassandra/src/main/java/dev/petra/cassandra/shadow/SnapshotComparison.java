@@ -18,7 +18,6 @@ import org.apache.cassandra.config.DatabaseDescriptor;
 import org.apache.cassandra.db.ClusteringPrefix;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.DecoratedKey;
-import org.apache.cassandra.db.EmptyIterators;
 import org.apache.cassandra.db.SinglePartitionReadCommand;
 import org.apache.cassandra.db.filter.ClusteringIndexFilter;
 import org.apache.cassandra.db.rows.UnfilteredRowIterator;
@@ -239,7 +238,7 @@ class SnapshotComparison extends TableComparison {
         }
         String text =
                 "partition %s, %s: the snapshot has, and the store lacks: %s"
-                        .formatted(shown(table, key), outcome.where(), outcome.table());
+                        .formatted(Comparison.shown(table, key), outcome.where(), outcome.table());
         synchronized (differences) {
             if (differences.size() < SHOWN_DIFFERENCES) {
                 differences.add(text);
@@ -276,7 +275,7 @@ class SnapshotComparison extends TableComparison {
                 () ->
                         isRunning.getAsBoolean()
                                 && ((bytes[0] < MAX_BYTES && System.nanoTime() - deadline < 0)
-                                        || !isProgress(comparison.reached(), after));
+                                        || !Attempt.isProgress(table, comparison.reached(), after));
         LongConsumer count = read -> bytes[0] += read;
         try (Timed ofSnapshot =
                         Timed.open(
@@ -299,17 +298,14 @@ class SnapshotComparison extends TableComparison {
             ClusteringPrefix<?> last = comparison.reached();
             return new Piece(
                     outcome,
-                    last != null && isProgress(last, after) ? last.retainable() : null,
+                    last != null && Attempt.isProgress(table, last, after)
+                            ? last.retainable()
+                            : null,
                     comparison.isUndecided(),
                     bytes[0]);
         } catch (Timed.TooLong e) {
             return new Piece(Comparison.Outcome.TOO_LONG, null, false, bytes[0]);
         }
-    }
-
-    private boolean isProgress(
-            @Nullable ClusteringPrefix<?> place, @Nullable ClusteringPrefix<?> after) {
-        return place != null && (after == null || table.comparator.compare(place, after) > 0);
     }
 
     /**
@@ -334,7 +330,9 @@ class SnapshotComparison extends TableComparison {
         }
         if (!isFound)
             throw new IllegalStateException(
-                    "an index is damaged: no SSTable has partition " + shown(table, key) + " now");
+                    "an index is damaged: no SSTable has partition "
+                            + Comparison.shown(table, key)
+                            + " now");
     }
 
     private UnfilteredRowIterator ofSnapshot(
@@ -354,7 +352,9 @@ class SnapshotComparison extends TableComparison {
                                             false,
                                             NOOP_LISTENER),
                                     Timed.ofEach(isRunning, count)));
-            return sources.isEmpty() ? none(command) : UnfilteredRowIterators.merge(sources);
+            return sources.isEmpty()
+                    ? Attempt.none(command)
+                    : UnfilteredRowIterators.merge(sources);
         } catch (RuntimeException | Error e) {
             sources.forEach(UnfilteredRowIterator::close);
             throw e;
@@ -365,11 +365,7 @@ class SnapshotComparison extends TableComparison {
             SinglePartitionReadCommand command, BooleanSupplier isRunning) {
         TableStore present = store.existing();
         return present == null
-                ? none(command)
+                ? Attempt.none(command)
                 : Attempt.readAside(present, command, () -> Timed.check(isRunning));
-    }
-
-    private static UnfilteredRowIterator none(SinglePartitionReadCommand command) {
-        return EmptyIterators.unfilteredRow(command.metadata(), command.partitionKey(), false);
     }
 }

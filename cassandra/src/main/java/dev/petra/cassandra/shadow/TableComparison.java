@@ -382,19 +382,11 @@ public abstract class TableComparison {
     void count(DecoratedKey key, Reason reason) {
         synchronized (notComparable) {
             notComparable.merge(reason, 1L, Long::sum);
-            if (notComparableKeys.size() < SHOWN_KEYS) notComparableKeys.add(shown(key));
+            if (notComparableKeys.size() < SHOWN_KEYS)
+                notComparableKeys.add(Comparison.shown(cfs.metadata(), key));
             else if (notComparableKeys.size() == SHOWN_KEYS) notComparableKeys.add("…");
         }
         compared.increment();
-    }
-
-    /** A key as an operator reads it. */
-    String shown(DecoratedKey key) {
-        return shown(cfs.metadata(), key);
-    }
-
-    static String shown(TableMetadata table, DecoratedKey key) {
-        return Comparison.shortened(table.partitionKeyType.getString(key.getKey()));
     }
 
     void state(String now) {
