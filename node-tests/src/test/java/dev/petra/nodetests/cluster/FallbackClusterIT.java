@@ -9,6 +9,7 @@ import com.datastax.oss.driver.api.core.cql.SimpleStatement;
 import dev.petra.launcher.FreePorts;
 import dev.petra.launcher.NodeConfig;
 import dev.petra.nodetests.fixture.Contents;
+import dev.petra.nodetests.fixture.ShadowTable;
 import dev.petra.nodetests.fixture.TestNode;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -59,10 +60,7 @@ class FallbackClusterIT {
 
     private static NodeConfig.Builder in(NodeConfig.Builder options, String mode) {
         Map<String, Object> configuration =
-                Map.of(
-                        "class_name",
-                        "dev.petra.cassandra.PetraMemtable",
-                        "parameters",
+                ShadowTable.configuration(
                         Map.of(
                                 "engine", "rocks",
                                 "mode", mode,

@@ -11,6 +11,7 @@ import com.datastax.oss.driver.api.core.cql.PreparedStatement;
 import com.datastax.oss.driver.api.core.cql.Row;
 import com.datastax.oss.driver.api.core.servererrors.TruncateException;
 import dev.petra.nodetests.fixture.CrashPoints;
+import dev.petra.nodetests.fixture.ShadowTable;
 import dev.petra.nodetests.fixture.TableFiles;
 import dev.petra.nodetests.fixture.TestNode;
 import dev.petra.nodetests.fixture.Writer;
@@ -111,10 +112,7 @@ class PromoteIT {
     }
 
     private static Map<String, Object> shadow() {
-        return Map.of(
-                "class_name",
-                "dev.petra.cassandra.PetraMemtable",
-                "parameters",
+        return ShadowTable.configuration(
                 Map.of(
                         "engine", "rocks",
                         "mode", "shadow",
@@ -143,18 +141,11 @@ class PromoteIT {
                 "a shadow",
                 PATIENCE,
                 () -> {
-                    Row row = shadowOf(table);
+                    Row row = ShadowTable.row(session, table);
                     return row != null
                             && row.getBoolean("caught_up")
                             && row.getLong("queued_writes") == 0;
                 });
-    }
-
-    private static Row shadowOf(String table) {
-        return session.execute(
-                        "SELECT * FROM petra.shadow WHERE keyspace_name = 'ks' AND table_name = ?",
-                        table)
-                .one();
     }
 
     private static void shadow(String table) throws Exception {
@@ -187,11 +178,8 @@ class PromoteIT {
     private static void awaitMigrated(String table) throws Exception {
         TestNode.awaitMigrations(session, PATIENCE);
         assertThat(sstables(table)).isEmpty();
-        TestNode.await(
-                "no shadow",
-                PATIENCE,
-                () -> !Files.exists(files(table).directory().resolve("rocksdb_shadow")));
-        assertThat(shadowOf(table)).isNull();
+        TestNode.await("no shadow", PATIENCE, () -> !Files.exists(ShadowTable.folder(node, table)));
+        assertThat(ShadowTable.row(session, table)).isNull();
     }
 
     private static TableFiles files(String table) {
@@ -519,7 +507,10 @@ class PromoteIT {
     void aLateWriteBeforeItHasTheSSTablesMigrated() throws Exception {
         createPurged("early");
         writeOld("early");
-        TestNode.await("it is told", PATIENCE, () -> !shadowOf("early").isNull("late_write"));
+        TestNode.await(
+                "it is told",
+                PATIENCE,
+                () -> !ShadowTable.row(session, "early").isNull("late_write"));
         alter("early", "rocks");
         awaitRefused("early", "something that was written (timestamp 15)");
         assertThat(rows("early")).containsExactly(1, 2);
@@ -578,10 +569,7 @@ class PromoteIT {
         crashes.release();
         TestNode.awaitMigrations(session, PATIENCE);
         assertThat(keys(table)).hasSize(KEYS + 2);
-        TestNode.await(
-                "no shadow",
-                PATIENCE,
-                () -> !Files.exists(files(table).directory().resolve("rocksdb_shadow")));
+        TestNode.await("no shadow", PATIENCE, () -> !Files.exists(ShadowTable.folder(node, table)));
         // And in again, without a shadow.
         alter(table, "rocks");
         TestNode.awaitMigrations(session, PATIENCE);
@@ -621,8 +609,7 @@ class PromoteIT {
         session.close();
         node.process().stop();
         int damaged = 0;
-        for (Path copy :
-                TableFiles.children(files("damaged").directory().resolve("rocksdb_shadow")))
+        for (Path copy : TableFiles.children(ShadowTable.folder(node, "damaged")))
             if (Files.isDirectory(copy))
                 for (Path file : TableFiles.children(copy))
                     if (file.toString().endsWith(".blob")) {

@@ -15,6 +15,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -126,11 +127,9 @@ class AdoptingIT {
             return;
         }
         assertThat(line).startsWith("bin/petra ").endsWith(" --address 127.0.0.1");
-        List<String> command = new ArrayList<>(List.of(line.split(" ")));
-        command.set(0, Commands.PETRA.toString());
-        command.set(command.size() - 1, node.process().address());
-        command.addAll(List.of("--port", Integer.toString(node.process().nativePort())));
-        NodeTool.Result result = Commands.run(command.toArray(String[]::new));
+        String[] words = line.split(" ");
+        NodeTool.Result result =
+                Commands.petra(node, Arrays.copyOfRange(words, 1, words.length - 2));
         assertThat(result.exitCode()).as("%s: %s", line, result.output()).isZero();
     }
 }

@@ -7,6 +7,7 @@ import com.datastax.oss.driver.api.core.CqlSession;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import dev.petra.launcher.FreePorts;
+import dev.petra.nodetests.fixture.ShadowTable;
 import dev.petra.nodetests.fixture.TestNode;
 import java.io.IOException;
 import java.io.InputStream;
@@ -41,10 +42,7 @@ class ExporterIT {
                             "configurations",
                             Map.of(
                                     "shadow",
-                                    Map.of(
-                                            "class_name",
-                                            "dev.petra.cassandra.PetraMemtable",
-                                            "parameters",
+                                    ShadowTable.configuration(
                                             Map.of(
                                                     "engine", "rocks", "mode", "shadow", "memory",
                                                     "128MiB")))));

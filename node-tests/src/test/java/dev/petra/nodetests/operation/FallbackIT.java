@@ -7,10 +7,10 @@ import static org.assertj.core.api.Assertions.assertThat;
 import com.datastax.oss.driver.api.core.CqlSession;
 import com.datastax.oss.driver.api.core.cql.PreparedStatement;
 import com.datastax.oss.driver.api.core.cql.Row;
-import dev.petra.launcher.NodeTool;
 import dev.petra.nodetests.fixture.AgentJar;
 import dev.petra.nodetests.fixture.Commands;
 import dev.petra.nodetests.fixture.CrashPoints;
+import dev.petra.nodetests.fixture.ShadowTable;
 import dev.petra.nodetests.fixture.TableFiles;
 import dev.petra.nodetests.fixture.TestNode;
 import dev.petra.nodetests.fixture.Writer;
@@ -83,10 +83,7 @@ class FallbackIT {
     }
 
     private static Map<String, Object> configuration(String engine, String mode) {
-        return Map.of(
-                "class_name",
-                "dev.petra.cassandra.PetraMemtable",
-                "parameters",
+        return ShadowTable.configuration(
                 Map.of(
                         "engine",
                         engine,
@@ -115,29 +112,22 @@ class FallbackIT {
         session.execute("ALTER TABLE ks." + table + " WITH memtable = '" + memtable + "'");
     }
 
-    private static Row shadow(String table) {
-        return session.execute(
-                        "SELECT * FROM petra.shadow WHERE keyspace_name = 'ks' AND table_name = ?",
-                        table)
-                .one();
-    }
-
     private static void awaitAnswering(String table) throws Exception {
         TestNode.await(
                 "the shadow of " + table + " to answer",
                 PATIENCE,
                 () -> {
-                    Row row = shadow(table);
+                    Row row = ShadowTable.row(session, table);
                     return row != null && row.getString("answers").equals("yes");
                 });
     }
 
     private static long answered(String table) {
-        return shadow(table).getLong("answered");
+        return ShadowTable.row(session, table).getLong("answered");
     }
 
     private static long leftToTable(String table) {
-        return shadow(table).getLong("left_to_table");
+        return ShadowTable.row(session, table).getLong("left_to_table");
     }
 
     private static void create(String table) {
@@ -262,15 +252,17 @@ class FallbackIT {
         clients.forEach(Thread::start);
         for (Client each : clients) each.awaitReads(50);
         alter("t", "rocks_shadow");
-        TestNode.await("a shadow", PATIENCE, () -> shadow("t").getBoolean("caught_up"));
-        assertThat(shadow("t").getString("answers")).isEqualTo("no: mode is shadow");
+        TestNode.await(
+                "a shadow", PATIENCE, () -> ShadowTable.row(session, "t").getBoolean("caught_up"));
+        assertThat(ShadowTable.row(session, "t").getString("answers"))
+                .isEqualTo("no: mode is shadow");
         for (Client each : clients) each.awaitReads(50);
         assertThat(answered("t")).isZero();
 
         alter("t", "rocks_fallback");
         awaitAnswering("t");
         // It is the same one.
-        assertThat(shadow("t").getLong("copies")).isEqualTo(1);
+        assertThat(ShadowTable.row(session, "t").getLong("copies")).isEqualTo(1);
         for (String verb : List.of("flush", "compact", "flush", "garbagecollect")) {
             for (Client each : clients) each.awaitReads(200);
             node.nodetool(verb, "ks", "t");
@@ -278,14 +270,14 @@ class FallbackIT {
         for (Client each : clients) each.awaitReads(200);
         // Of which each was right.
         assertThat(answered("t")).isGreaterThan(1_000);
-        assertThat(shadow("t").getLong("equal")).isPositive();
-        assertThat(shadow("t").getLong("different")).isZero();
-        assertThat(shadow("t").getString("answers")).isEqualTo("yes");
+        assertThat(ShadowTable.row(session, "t").getLong("equal")).isPositive();
+        assertThat(ShadowTable.row(session, "t").getLong("different")).isZero();
+        assertThat(ShadowTable.row(session, "t").getString("answers")).isEqualTo("yes");
 
         alter("t", "default");
         // At once: nothing is copied.
         assertThat(session.execute("SELECT * FROM petra.migrations").all()).isEmpty();
-        assertThat(shadow("t")).isNull();
+        assertThat(ShadowTable.row(session, "t")).isNull();
         for (Client each : clients) each.awaitReads(100);
 
         alter("t", "rocks_fallback");
@@ -316,7 +308,10 @@ class FallbackIT {
         assertThat(value("queued", 1, 1)).isNull();
         assertThat(leftToTable("queued")).isEqualTo(2);
         points.release();
-        TestNode.await("writes", PATIENCE, () -> shadow("queued").getLong("queued_writes") == 0);
+        TestNode.await(
+                "writes",
+                PATIENCE,
+                () -> ShadowTable.row(session, "queued").getLong("queued_writes") == 0);
         assertThat(value("queued", 1, 1)).isNull();
         assertThat(answered("queued")).isEqualTo(2);
     }
@@ -380,7 +375,10 @@ class FallbackIT {
         node.process().stop();
         node.restart();
         session = node.session();
-        TestNode.await("a shadow", PATIENCE, () -> shadow("killed").getBoolean("caught_up"));
+        TestNode.await(
+                "a shadow",
+                PATIENCE,
+                () -> ShadowTable.row(session, "killed").getBoolean("caught_up"));
         node.awaitLog("The shadow of ks.killed goes on", PATIENCE);
         for (List<Writer> some : all) for (Writer each : some) each.check(session);
         assertThat(answered("killed")).isPositive();
@@ -394,29 +392,19 @@ class FallbackIT {
         alter("wrong", "faulty_fallback");
         awaitAnswering("wrong");
         session.execute("DELETE FROM ks.wrong WHERE k = 1 AND c = 1");
-        TestNode.await("writes", PATIENCE, () -> shadow("wrong").getLong("queued_writes") == 0);
+        TestNode.await(
+                "writes",
+                PATIENCE,
+                () -> ShadowTable.row(session, "wrong").getLong("queued_writes") == 0);
         // This engine loses deletions of rows.
         assertThat(value("wrong", 1, 1)).isEqualTo("v");
-        assertThat(petra("shadow", "report").output())
+        assertThat(Commands.petra(node, "shadow", "report").output())
                 .contains("the shadow answers reads: yes; so far ");
-        assertThat(petra("compare", "ks.wrong").exitCode()).isEqualTo(1);
+        assertThat(Commands.petra(node, "compare", "ks.wrong").exitCode()).isEqualTo(1);
         assertThat(value("wrong", 1, 1)).isNull();
-        assertThat(shadow("wrong").getString("answers"))
+        assertThat(ShadowTable.row(session, "wrong").getString("answers"))
                 .isEqualTo("no: it had another answer than the table");
         session.execute("DROP TABLE ks.wrong");
-    }
-
-    private static NodeTool.Result petra(String... arguments)
-            throws IOException, InterruptedException {
-        List<String> command = new ArrayList<>(List.of(arguments));
-        command.add(0, Commands.PETRA.toString());
-        command.addAll(
-                List.of(
-                        "--address",
-                        node.process().address(),
-                        "--port",
-                        Integer.toString(node.process().nativePort())));
-        return Commands.run(command.toArray(String[]::new));
     }
 
     /** Of which nobody but its log knew more, or whose values were in files for a while. */
@@ -436,7 +424,7 @@ class FallbackIT {
         awaitAnswering(table);
         session.close();
         node.process().stop();
-        damage(TableFiles.of(node, "ks", table).directory().resolve("rocksdb_shadow"), kind);
+        damage(ShadowTable.folder(node, table), kind);
         node.restart();
         session = node.session();
         awaitAnswering(table);
@@ -482,9 +470,12 @@ class FallbackIT {
         for (int k = 0; k < 50; k++)
             session.execute("INSERT INTO ks.found (k, a, b) VALUES (?, ?, ?)", k, k % 5, k % 7);
         alter("found", "rocks_fallback");
-        TestNode.await("a shadow", PATIENCE, () -> shadow("found").getBoolean("caught_up"));
+        TestNode.await(
+                "a shadow",
+                PATIENCE,
+                () -> ShadowTable.row(session, "found").getBoolean("caught_up"));
         // A write that reads first must not fail with the shadow.
-        assertThat(shadow("found").getString("answers"))
+        assertThat(ShadowTable.row(session, "found").getString("answers"))
                 .isEqualTo("no: the table has materialized views");
         for (int k = 0; k < 50; k += 2)
             for (int a = 10; a < 15; a++)
@@ -510,7 +501,7 @@ class FallbackIT {
             assertThat(session.execute("SELECT k FROM ks.found WHERE " + column + " = 14").all())
                     .hasSize(24);
         assertThat(answered("found")).isGreaterThanOrEqualTo(50);
-        assertThat(shadow("found").getLong("different")).isZero();
+        assertThat(ShadowTable.row(session, "found").getLong("different")).isZero();
         session.execute("DROP TABLE ks.found");
     }
 
@@ -521,9 +512,12 @@ class FallbackIT {
                         + " 'rocks_fallback' AND caching = {'keys': 'ALL', 'rows_per_partition':"
                         + " 'ALL'}");
         session.execute("INSERT INTO ks.cached (k, v) VALUES (1, 'v')");
-        TestNode.await("a shadow", PATIENCE, () -> shadow("cached").getBoolean("caught_up"));
+        TestNode.await(
+                "a shadow",
+                PATIENCE,
+                () -> ShadowTable.row(session, "cached").getBoolean("caught_up"));
         assertThat(session.execute("SELECT v FROM ks.cached WHERE k = 1").one()).isNotNull();
-        assertThat(shadow("cached").getString("answers"))
+        assertThat(ShadowTable.row(session, "cached").getString("answers"))
                 .isEqualTo("no: the table has a row cache");
         assertThat(answered("cached")).isZero();
         session.execute("DROP TABLE ks.cached");

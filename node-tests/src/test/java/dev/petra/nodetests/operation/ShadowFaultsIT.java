@@ -8,7 +8,7 @@ import com.datastax.oss.driver.api.core.CqlSession;
 import com.datastax.oss.driver.api.core.cql.PreparedStatement;
 import com.datastax.oss.driver.api.core.cql.Row;
 import dev.petra.nodetests.fixture.CrashPoints;
-import dev.petra.nodetests.fixture.TableFiles;
+import dev.petra.nodetests.fixture.ShadowTable;
 import dev.petra.nodetests.fixture.TestNode;
 import java.io.IOException;
 import java.net.URISyntaxException;
@@ -21,7 +21,6 @@ import java.time.Duration;
 import java.util.List;
 import java.util.Map;
 import java.util.Random;
-import java.util.concurrent.TimeUnit;
 import java.util.function.Predicate;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.AfterAll;
@@ -53,10 +52,7 @@ class ShadowFaultsIT {
                 new CrashPoints(
                         directory, List.of("dev.petra.cassandra.shadow.ShadowStore#doubled"));
         Map<String, Object> shadow =
-                Map.of(
-                        "class_name",
-                        "dev.petra.cassandra.PetraMemtable",
-                        "parameters",
+                ShadowTable.configuration(
                         Map.of(
                                 "engine", "rocks",
                                 "mode", "shadow",
@@ -94,10 +90,6 @@ class ShadowFaultsIT {
         await(table, row -> row.getBoolean("caught_up"));
     }
 
-    private static Path folder(String table) {
-        return TableFiles.of(node, "ks", table).directory().resolve("rocksdb_shadow");
-    }
-
     private static ByteBuffer value(int key) {
         byte[] value = new byte[VALUE_BYTES];
         new Random(key).nextBytes(value);
@@ -119,20 +111,7 @@ class ShadowFaultsIT {
     }
 
     private static Row await(String table, Predicate<Row> wanted) throws InterruptedException {
-        long end = System.nanoTime() + PATIENCE.toNanos();
-        while (true) {
-            Row now =
-                    session.execute(
-                                    "SELECT * FROM petra.shadow WHERE keyspace_name = 'ks' AND"
-                                            + " table_name = ?",
-                                    table)
-                            .one();
-            if (now != null && wanted.test(now)) return now;
-            assertThat(System.nanoTime())
-                    .as("%s", now == null ? "no shadow" : now.getFormattedContents())
-                    .isLessThan(end);
-            TimeUnit.MILLISECONDS.sleep(50);
-        }
+        return ShadowTable.await(session, table, PATIENCE, wanted);
     }
 
     private static void awaitDroppedOut(String table, String reason) throws InterruptedException {
@@ -177,7 +156,7 @@ class ShadowFaultsIT {
     void aFullDisk() throws Exception {
         create("narrow");
         write("narrow", 0, 10);
-        Path disk = Files.createDirectories(folder("narrow"));
+        Path disk = Files.createDirectories(ShadowTable.folder(node, "narrow"));
         boolean mounted = mount("mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", disk + "");
         if (!mounted)
             System.err.println("ShadowFaultsIT: NOT RUN on a full disk: no right to mount");
@@ -206,8 +185,8 @@ class ShadowFaultsIT {
         await("damaged", row -> row.getLong("queued_writes") == 0);
         session.close();
         node.process().stop();
-        assertThat(folder("damaged").resolve("WHOLE")).exists();
-        damage(folder("damaged"));
+        assertThat(ShadowTable.folder(node, "damaged").resolve("WHOLE")).exists();
+        damage(ShadowTable.folder(node, "damaged"));
         node.restart();
         session = node.session();
         await(

@@ -12,6 +12,7 @@ import com.datastax.oss.driver.api.core.servererrors.QueryValidationException;
 import dev.petra.launcher.NodeTool;
 import dev.petra.nodetests.fixture.AgentJar;
 import dev.petra.nodetests.fixture.Commands;
+import dev.petra.nodetests.fixture.ShadowTable;
 import dev.petra.nodetests.fixture.TableFiles;
 import dev.petra.nodetests.fixture.TestNode;
 import java.io.IOException;
@@ -78,7 +79,7 @@ class ShadowIT {
     }
 
     private static Map<String, Object> shadow(String engine) {
-        return shadow(
+        return ShadowTable.configuration(
                 Map.of(
                         "engine", engine,
                         "mode", "shadow",
@@ -88,7 +89,7 @@ class ShadowIT {
     }
 
     private static Map<String, Object> shadowWithoutStatics() {
-        return shadow(
+        return ShadowTable.configuration(
                 Map.of(
                         "engine", "faulty",
                         "mode", "shadow",
@@ -97,36 +98,14 @@ class ShadowIT {
                         "fault", "loses-static-rows"));
     }
 
-    private static Map<String, Object> shadow(Map<String, String> parameters) {
-        return Map.of("class_name", "dev.petra.cassandra.PetraMemtable", "parameters", parameters);
-    }
-
     @AfterAll
     static void stop() {
         if (session != null) session.close();
         if (node != null) node.close();
     }
 
-    private static Row shadow(String keyspace, String table) {
-        return session.execute(
-                        "SELECT * FROM petra.shadow WHERE keyspace_name = '"
-                                + keyspace
-                                + "' AND table_name = '"
-                                + table
-                                + "'")
-                .one();
-    }
-
     private static Row await(String table, Predicate<Row> wanted) throws InterruptedException {
-        long end = System.nanoTime() + PATIENCE.toNanos();
-        while (true) {
-            Row now = shadow("ks", table);
-            if (now != null && wanted.test(now)) return now;
-            assertThat(System.nanoTime())
-                    .as("%s", now == null ? "no shadow" : now.getFormattedContents())
-                    .isLessThan(end);
-            TimeUnit.MILLISECONDS.sleep(50);
-        }
+        return ShadowTable.await(session, table, PATIENCE, wanted);
     }
 
     private static Row awaitCaughtUp(String table) throws InterruptedException {
@@ -142,7 +121,7 @@ class ShadowIT {
     /** Reads all partitions until so many more comparisons have told something. */
     private static Row compare(String table, int wanted) throws InterruptedException {
         awaitCaughtUp(table);
-        long before = told(shadow("ks", table));
+        long before = told(ShadowTable.row(session, table));
         return await(
                 table,
                 row -> {
@@ -154,10 +133,6 @@ class ShadowIT {
 
     private static long told(Row row) {
         return row.getLong("equal") + row.getLong("different");
-    }
-
-    private static Path folder(String table) {
-        return TableFiles.of(node, "ks", table).directory().resolve("rocksdb_shadow");
     }
 
     private static void create(String table) {
@@ -217,21 +192,7 @@ class ShadowIT {
     }
 
     private static NodeTool.Result report() throws IOException, InterruptedException {
-        return petra("shadow", "report");
-    }
-
-    /** As an operator runs it. */
-    private static NodeTool.Result petra(String... arguments)
-            throws IOException, InterruptedException {
-        List<String> command = new ArrayList<>(List.of(arguments));
-        command.add(0, Commands.PETRA.toString());
-        command.addAll(
-                List.of(
-                        "--address",
-                        node.process().address(),
-                        "--port",
-                        Integer.toString(node.process().nativePort())));
-        return Commands.run(command.toArray(String[]::new));
+        return Commands.petra(node, "shadow", "report");
     }
 
     private static void write(Random random, AtomicBoolean over) {
@@ -324,7 +285,7 @@ class ShadowIT {
         long equal = awaitCaughtUp("t").getLong("equal");
         assertThat(equal).isPositive();
         session.execute("CREATE INDEX by_v ON ks.t (v)");
-        assertThat(shadow("ks", "t").getLong("equal")).isGreaterThanOrEqualTo(equal);
+        assertThat(ShadowTable.row(session, "t").getLong("equal")).isGreaterThanOrEqualTo(equal);
         assertThat(compare("t", KEYS).getLong("different")).isZero();
         session.execute("DROP INDEX ks.by_v");
         Row row = compare("t", KEYS);
@@ -429,12 +390,12 @@ class ShadowIT {
     void aCleanRestartGoesOnAndACrashBeginsAnew() throws Exception {
         session.close();
         node.process().stop();
-        assertThat(folder("t").resolve("WHOLE")).exists();
+        assertThat(ShadowTable.folder(node, "t").resolve("WHOLE")).exists();
         node.restart();
         session = node.session();
-        assertThat(shadow("ks", "t").getBoolean("caught_up")).isTrue();
-        assertThat(folder("t").resolve("WHOLE")).doesNotExist();
-        assertThat(shadow("ks", "t").isNull("late_write")).isTrue();
+        assertThat(ShadowTable.row(session, "t").getBoolean("caught_up")).isTrue();
+        assertThat(ShadowTable.folder(node, "t").resolve("WHOLE")).doesNotExist();
+        assertThat(ShadowTable.row(session, "t").isNull("late_write")).isTrue();
         session.execute("INSERT INTO ks.t (k, c, v) VALUES (1, 2, 'after')");
         assertThat(compare("t", 2 * KEYS).getLong("different")).isZero();
 
@@ -455,8 +416,8 @@ class ShadowIT {
     void alteredBackItIsGoneAndTheTableIsWhole() throws Exception {
         int rows = session.execute("SELECT k FROM ks.t").all().size();
         session.execute("ALTER TABLE ks.t WITH memtable = 'default'");
-        TestNode.await("no shadow", PATIENCE, () -> !Files.exists(folder("t")));
-        assertThat(shadow("ks", "t")).isNull();
+        TestNode.await("no shadow", PATIENCE, () -> !Files.exists(ShadowTable.folder(node, "t")));
+        assertThat(ShadowTable.row(session, "t")).isNull();
         assertThat(session.execute("SELECT k FROM ks.t").all()).hasSize(rows);
         assertThat(rows).isGreaterThan(KEYS);
     }
@@ -477,8 +438,8 @@ class ShadowIT {
         assertThat(session.execute("SELECT k FROM ks.p").all()).hasSize(KEYS - 1);
         TableFiles files = TableFiles.of(node, "ks", "p");
         assertThat(files.generations()).containsExactly("1");
-        TestNode.await("no shadow", PATIENCE, () -> !Files.exists(folder("p")));
-        assertThat(shadow("ks", "p")).isNull();
+        TestNode.await("no shadow", PATIENCE, () -> !Files.exists(ShadowTable.folder(node, "p")));
+        assertThat(ShadowTable.row(session, "p")).isNull();
     }
 
     private static final String LATE = "INSERT INTO ks.%s (k, c, v) VALUES (1, 1, 'late')";
@@ -495,7 +456,7 @@ class ShadowIT {
         node.nodetool("compact", "ks", table);
         session.execute("INSERT INTO ks." + table + " (k, c, v) VALUES (1, 2, 'new')");
         await(table, row -> row.getLong("queued_writes") == 0);
-        Row row = shadow("ks", table);
+        Row row = ShadowTable.row(session, table);
         assertThat(row.isNull("late_write")).as("%s", row.getFormattedContents()).isTrue();
     }
 
@@ -527,14 +488,15 @@ class ShadowIT {
                     rows("late");
                     return each.getLong("not_comparable") > 0;
                 });
-        assertThat(shadow("ks", "late").getLong("different")).isZero();
+        assertThat(ShadowTable.row(session, "late").getLong("different")).isZero();
 
         session.close();
         node.process().stop();
         node.restart();
         session = node.session();
         awaitCaughtUp("late");
-        assertThat(shadow("ks", "late").getString("late_write")).contains("(timestamp 15)");
+        assertThat(ShadowTable.row(session, "late").getString("late_write"))
+                .contains("(timestamp 15)");
 
         session.execute("ALTER TABLE ks.late WITH memtable = 'rocks'");
         TestNode.awaitMigrations(session, PATIENCE);
@@ -566,7 +528,7 @@ class ShadowIT {
         awaitCaughtUp("whole");
         session.execute("INSERT INTO ks.whole (k, c, v) VALUES (1, 2, 'new')");
         await("whole", row -> row.getLong("queued_writes") == 0);
-        assertThat(shadow("ks", "whole").isNull("late_write")).isTrue();
+        assertThat(ShadowTable.row(session, "whole").isNull("late_write")).isTrue();
         session.execute("INSERT INTO ks.whole (k, c, v) VALUES (1, 3, 'older') USING TIMESTAMP 19");
         await("whole", row -> !row.isNull("late_write"));
     }
@@ -577,9 +539,9 @@ class ShadowIT {
         create("forced");
         session.execute("ALTER TABLE ks.forced WITH memtable = 'rocks_shadow'");
         awaitCaughtUp("forced");
-        assertThat(shadow("ks", "forced").isNull("late_write")).isTrue();
+        assertThat(ShadowTable.row(session, "forced").isNull("late_write")).isTrue();
         node.nodetool("forcecompact", "ks", "forced", "1");
-        assertThat(shadow("ks", "forced").getString("late_write"))
+        assertThat(ShadowTable.row(session, "forced").getString("late_write"))
                 .startsWith("forcecompact was called");
         session.execute("DROP TABLE ks.forced");
     }
@@ -680,7 +642,7 @@ class ShadowIT {
         }
         NodeTool.Result result;
         try {
-            result = petra("compare", "ks.big");
+            result = Commands.petra(node, "compare", "ks.big");
         } finally {
             over.set(true);
         }
@@ -700,19 +662,19 @@ class ShadowIT {
         assertThat(differences()).isEmpty();
         assertThat(report().exitCode()).isZero();
         assertThat(report().output()).contains("petra compare: complete, partitions compared: ");
-        assertThat(shadow("ks", "big").getLong("copies")).isEqualTo(1);
+        assertThat(ShadowTable.row(session, "big").getLong("copies")).isEqualTo(1);
 
         // When nobody writes any more.
-        result = petra("compare", "ks.big");
+        result = Commands.petra(node, "compare", "ks.big");
         assertThat(result.exitCode()).as("seed %s: %s", seed, result.output()).isZero();
         assertThat(comparison("big").getLong("equal")).isEqualTo(PARTITIONS + 1);
 
         // All but one token, in two ranges that wrap around the ring.
-        NodeTool.Result half = petra("compare", "ks.big", "--token-range", "0:-1");
+        NodeTool.Result half = Commands.petra(node, "compare", "ks.big", "--token-range", "0:-1");
         assertThat(half.exitCode()).as(half.output()).isZero();
         assertThat(comparison("big").getString("token_range")).isEqualTo("0:-1");
         assertThat(comparison("big").getLong("compared")).isEqualTo(PARTITIONS + 1);
-        half = petra("compare", "ks.big", "--token-range", "-9223372036854775808:0");
+        half = Commands.petra(node, "compare", "ks.big", "--token-range", "-9223372036854775808:0");
         assertThat(half.exitCode()).as(half.output()).isZero();
         assertThat(comparison("big").getLong("compared"))
                 .isBetween(PARTITIONS / 3L, 2L * PARTITIONS / 3);
@@ -724,7 +686,7 @@ class ShadowIT {
         create("nothing");
         session.execute("ALTER TABLE ks.nothing WITH memtable = 'rocks_shadow'");
         awaitCaughtUp("nothing");
-        NodeTool.Result result = petra("compare", "ks.nothing");
+        NodeTool.Result result = Commands.petra(node, "compare", "ks.nothing");
         assertThat(result.output()).contains("ks.nothing: complete", "nothing was compared");
         assertThat(result.exitCode()).isEqualTo(3);
         session.execute("DROP TABLE ks.nothing");
@@ -784,7 +746,7 @@ class ShadowIT {
                     CompletableFuture.supplyAsync(
                             () -> {
                                 try {
-                                    return petra("compare", "ks.slow");
+                                    return Commands.petra(node, "compare", "ks.slow");
                                 } catch (IOException | InterruptedException e) {
                                     throw new IllegalStateException(e);
                                 }
@@ -809,11 +771,11 @@ class ShadowIT {
         awaitCaughtUp("lost");
         for (int k = 0; k < 1_000; k++)
             session.execute("INSERT INTO ks.lost (k, c, v) VALUES (" + k + ", 1, 'v')");
-        NodeTool.Result result = petra("compare", "ks.lost");
+        NodeTool.Result result = Commands.petra(node, "compare", "ks.lost");
         assertThat(result.exitCode()).as(result.output()).isZero();
         // The mutant has nothing of it.
         session.execute("INSERT INTO ks.lost (k, s) VALUES (7777, 's')");
-        result = petra("compare", "ks.lost");
+        result = Commands.petra(node, "compare", "ks.lost");
         assertThat(result.exitCode()).as(result.output()).isEqualTo(1);
         assertThat(result.output()).contains("compared: 1,001, equal: 1,000, different: 1");
         session.execute("DROP TABLE ks.lost");
@@ -829,7 +791,7 @@ class ShadowIT {
         node.nodetool("flush", "ks", "back");
         // Of the table nothing is left: only the mutant has the key.
         node.nodetool("compact", "ks", "back");
-        result = petra("compare", "ks.back");
+        result = Commands.petra(node, "compare", "ks.back");
         assertThat(result.exitCode()).as(result.output()).isEqualTo(1);
         assertThat(result.output()).contains("compared: 1,000, equal: 999, different: 1");
         Row difference =
@@ -854,7 +816,7 @@ class ShadowIT {
         node.awaitLog("ended: the node is being drained", PATIENCE);
         session = node.session();
         refusesTheEngine("back");
-        assertThat(shadow("ks", "back").getBoolean("caught_up")).isTrue();
+        assertThat(ShadowTable.row(session, "back").getBoolean("caught_up")).isTrue();
         session.close();
         node.process().kill();
         node.restart();
@@ -870,13 +832,13 @@ class ShadowIT {
         session.execute("ALTER TABLE ks.back WITH memtable = 'default'");
         session.execute("ALTER TABLE ks.back WITH memtable = 'rocks_shadow'");
         awaitCaughtUp("back");
-        assertThat(shadow("ks", "back").getLong("different")).isZero();
+        assertThat(ShadowTable.row(session, "back").getLong("different")).isZero();
         session.execute("ALTER TABLE ks.back WITH memtable = 'rocks'");
         TestNode.awaitMigrations(session, PATIENCE);
     }
 
     private static void refusesTheEngine(String table) {
-        assertThat(shadow("ks", table).getLong("different")).isEqualTo(1);
+        assertThat(ShadowTable.row(session, table).getLong("different")).isEqualTo(1);
         assertThatThrownBy(
                         () ->
                                 session.execute(

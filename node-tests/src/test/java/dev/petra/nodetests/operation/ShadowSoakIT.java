@@ -10,6 +10,7 @@ import com.datastax.oss.driver.api.core.cql.Row;
 import com.datastax.oss.driver.api.core.cql.SimpleStatement;
 import com.datastax.oss.driver.api.core.cql.Statement;
 import dev.petra.nodetests.fixture.AgentJar;
+import dev.petra.nodetests.fixture.ShadowTable;
 import dev.petra.nodetests.fixture.TestNode;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -127,7 +128,7 @@ class ShadowSoakIT {
         parameters.put("compared_share", "1");
         parameters.put("memory", "64MiB");
         parameters.put("direct_reads", "true");
-        return Map.of("class_name", "dev.petra.cassandra.PetraMemtable", "parameters", parameters);
+        return ShadowTable.configuration(parameters);
     }
 
     @AfterAll

@@ -9,6 +9,7 @@ import com.datastax.oss.driver.api.core.cql.Row;
 import dev.petra.launcher.NodeTool;
 import dev.petra.nodetests.fixture.AgentJar;
 import dev.petra.nodetests.fixture.Commands;
+import dev.petra.nodetests.fixture.ShadowTable;
 import dev.petra.nodetests.fixture.TableFiles;
 import dev.petra.nodetests.fixture.TestNode;
 import java.io.IOException;
@@ -75,7 +76,7 @@ class SnapshotComparisonIT {
         Map<String, String> parameters = new HashMap<>(more);
         parameters.put("engine", "faulty");
         parameters.put("memory", "128MiB");
-        return Map.of("class_name", "dev.petra.cassandra.PetraMemtable", "parameters", parameters);
+        return ShadowTable.configuration(parameters);
     }
 
     @AfterAll
@@ -84,19 +85,11 @@ class SnapshotComparisonIT {
         if (node != null) node.close();
     }
 
-    /** As an operator runs it. */
     private static NodeTool.Result compare(String table, String... options)
             throws IOException, InterruptedException {
-        List<String> command =
-                new ArrayList<>(List.of(Commands.PETRA.toString(), "compare", "ks." + table));
+        List<String> command = new ArrayList<>(List.of("compare", "ks." + table));
         command.addAll(List.of(options));
-        command.addAll(
-                List.of(
-                        "--address",
-                        node.process().address(),
-                        "--port",
-                        Integer.toString(node.process().nativePort())));
-        return Commands.run(command.toArray(String[]::new));
+        return Commands.petra(node, command.toArray(String[]::new));
     }
 
     private static void isWhole(String table, String tag, long partitions) throws Exception {
