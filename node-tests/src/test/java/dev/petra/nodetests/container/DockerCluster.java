@@ -410,15 +410,27 @@ final class DockerCluster implements AutoCloseable {
 
     /** Waits until the shadow of a table has caught up on each node. */
     void awaitShadows(CqlSession session, String table) throws InterruptedException {
+        awaitShadows(session, table, "caught_up", "true");
+    }
+
+    /** Waits until the shadow of a table answers reads on each node. */
+    void awaitAnsweringShadows(CqlSession session, String table) throws InterruptedException {
+        awaitShadows(session, table, "answers", "'yes'");
+    }
+
+    private void awaitShadows(CqlSession session, String table, String column, String wanted)
+            throws InterruptedException {
         String[] name = table.split("\\.", -1);
         awaitOnEach(
                 session,
-                "SELECT caught_up FROM petra.shadow WHERE keyspace_name = '"
+                "SELECT "
+                        + column
+                        + " FROM petra.shadow WHERE keyspace_name = '"
                         + name[0]
                         + "' AND table_name = '"
                         + name[1]
                         + "'",
-                shadows -> assertThat(shadows).containsExactly("[caught_up:true]"));
+                shadows -> assertThat(shadows).containsExactly("[" + column + ":" + wanted + "]"));
     }
 
     /** Waits until each node reads a table from all replicas, and so sees them up. */

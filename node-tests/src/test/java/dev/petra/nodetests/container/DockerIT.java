@@ -103,7 +103,12 @@ class DockerIT {
         return "memtable:\n  configurations:\n    mixed:\n      class_name: "
                 + memtable
                 + (memtable.equals(OURS) ? ENGINE : "\n")
-                + "    rocks_shadow:\n      inherits: rocks\n      parameters: {mode: shadow}\n";
+                + "    rocks_shadow:\n"
+                + "      inherits: rocks\n"
+                + "      parameters: {mode: shadow}\n"
+                + "    rocks_fallback:\n"
+                + "      inherits: rocks\n"
+                + "      parameters: {mode: fallback}\n";
     }
 
     @AfterAll
@@ -453,7 +458,8 @@ class DockerIT {
     /** What {@code docs/adopting.md} does, with a node that ends in each step. */
     @Test
     @Order(1)
-    void aTableIsShadowedTakenIntoTheEngineAndMovedBackWhileNodesEnd() throws Exception {
+    void aTableIsShadowedAnsweredFromThereTakenIntoTheEngineAndMovedBackWhileNodesEnd()
+            throws Exception {
         begin("default");
         alter("rocks_shadow");
         cluster.kill(3);
@@ -461,6 +467,14 @@ class DockerIT {
         cluster.startAgain(3);
         cluster.awaitShadows(session, table);
         progress(20);
+
+        alter("rocks_fallback");
+        cluster.kill(1);
+        progress(50);
+        cluster.startAgain(1);
+        cluster.awaitAnsweringShadows(session, table);
+        cluster.awaitReplicas(session, table);
+        for (Writer writer : writers) writer.checkMeanwhile(session);
 
         alter("rocks");
         cluster.kill(2);
