@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.cassandra.shadow;
 
+import java.util.ArrayList;
 import java.util.Iterator;
+import java.util.List;
 import java.util.Map;
 import java.util.SortedMap;
 import java.util.TreeMap;
@@ -48,7 +50,9 @@ final class LateWrites {
     /** Times of deletions that are kept for each group of partitions. */
     static final int MAX_TIMES = 16;
 
-    private static final int STRIPES = 256;
+    /** Of partitions. */
+    static final int GROUPS = 256;
+
     private static final long NOTHING_WRITTEN = Long.MAX_VALUE;
     private static final long NOTHING_DELETED = Long.MIN_VALUE;
 
@@ -61,40 +65,38 @@ final class LateWrites {
     record Moment(long clock, int grace) {}
 
     /**
+     * What is kept of a group.
+     *
+     * @param written the lowest timestamp that was written
+     * @param purgeable the highest timestamp of a deletion that may have been purged
+     */
+    record Group(long written, long purgeable) {}
+
+    /**
      * What is kept over a restart.
      *
      * @param grace the shortest
-     * @param written the lowest timestamp that was written
-     * @param purgeable the highest timestamp of a deletion that may have been purged
-     * @param deletions highest timestamps of others, by the time from when on they may be
+     * @param groups {@link #GROUPS} of them
+     * @param deletions of all groups: highest timestamps of others, by the time from when on they
+     *     may be purged
      * @param late why the copy is late; null if it is not
      */
     record Memory(
-            int grace,
-            long written,
-            long purgeable,
-            SortedMap<Long, Long> deletions,
-            @Nullable String late) {
+            int grace, List<Group> groups, SortedMap<Long, Long> deletions, @Nullable String late) {
         /** The same, and late for this reason if it is one. */
         Memory or(@Nullable String reason) {
             return late != null || reason == null
                     ? this
-                    : new Memory(grace, written, purgeable, deletions, reason);
-        }
-
-        /** Of what nothing is known. */
-        static Memory unknown(String reason) {
-            return new Memory(
-                    Integer.MAX_VALUE, NOTHING_WRITTEN, NOTHING_DELETED, new TreeMap<>(), reason);
+                    : new Memory(grace, groups, deletions, reason);
         }
     }
 
-    private final Stripe[] stripes = new Stripe[STRIPES];
+    private final Stripe[] stripes = new Stripe[GROUPS];
     private final AtomicInteger shortestGrace = new AtomicInteger(Integer.MAX_VALUE);
     private volatile @Nullable String late;
 
     LateWrites() {
-        for (int i = 0; i < STRIPES; i++) stripes[i] = new Stripe();
+        for (int i = 0; i < GROUPS; i++) stripes[i] = new Stripe();
     }
 
     /** Goes on where another ended. */
@@ -102,9 +104,10 @@ final class LateWrites {
         this();
         late = memory.late();
         shortestGrace.set(memory.grace());
-        for (Stripe stripe : stripes) {
-            stripe.written = memory.written();
-            stripe.purgeable = memory.purgeable();
+        for (int i = 0; i < GROUPS; i++) {
+            Stripe stripe = stripes[i];
+            stripe.written = memory.groups().get(i).written();
+            stripe.purgeable = memory.groups().get(i).purgeable();
             memory.deletions().forEach(stripe::add);
         }
     }
@@ -145,20 +148,22 @@ final class LateWrites {
 
     /** What there is to remember. */
     Memory memory() {
-        Stripe all = new Stripe();
-        for (Stripe stripe : stripes) {
+        long gcBefore = Long.MIN_VALUE;
+        for (Stripe stripe : stripes)
             synchronized (stripe) {
-                all.written = Math.min(all.written, stripe.written);
-                all.purgeable = Math.max(all.purgeable, stripe.purgeable);
+                gcBefore = Math.max(gcBefore, stripe.gcBefore);
+            }
+        Stripe all = new Stripe();
+        List<Group> groups = new ArrayList<>();
+        for (Stripe stripe : stripes)
+            synchronized (stripe) {
+                // What may be purged counts for its own group only.
+                stripe.gcBefore = Math.max(stripe.gcBefore, gcBefore);
+                stripe.purge();
+                groups.add(new Group(stripe.written, stripe.purgeable));
                 stripe.deletions.forEach(all::add);
             }
-        }
-        return new Memory(
-                shortestGrace.get(),
-                all.written,
-                all.purgeable,
-                new TreeMap<>(all.deletions),
-                late);
+        return new Memory(shortestGrace.get(), groups, new TreeMap<>(all.deletions), late);
     }
 
     /** Before something of the SSTables of the copy's first moment goes to the shadow. */
@@ -180,7 +185,7 @@ final class LateWrites {
     private void note(PartitionUpdate update, Moment now, boolean isWritten) {
         if (late != null) return;
         int grace = shortestGrace.accumulateAndGet(now.grace(), Math::min);
-        Stripe stripe = stripes[WriteClock.stripe(update.partitionKey()) % STRIPES];
+        Stripe stripe = stripes[WriteClock.stripe(update.partitionKey()) % GROUPS];
         synchronized (stripe) {
             // Another may have looked at the clock later, and come here before.
             stripe.gcBefore = Math.max(stripe.gcBefore, now.clock() - grace);

@@ -7,12 +7,16 @@ import dev.petra.cassandra.table.TableRegistry;
 import dev.petra.engine.StorageEngine;
 import dev.petra.engine.StoreSpec;
 import dev.petra.engine.TableStore;
+import java.io.IOException;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.HashSet;
 import java.util.List;
+import java.util.Map;
 import java.util.Objects;
-import java.util.SortedSet;
+import java.util.Set;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
@@ -21,6 +25,8 @@ import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.DecoratedKey;
 import org.apache.cassandra.db.memtable.Memtable;
 import org.apache.cassandra.io.FSError;
+import org.apache.cassandra.io.sstable.format.SSTableReader;
+import org.apache.cassandra.utils.ByteBufferUtil;
 import org.apache.cassandra.utils.FBUtilities;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
@@ -441,36 +447,73 @@ public final class Shadow {
     void resume() {
         try {
             ShadowFolder folder = null;
-            ShadowFolder.Whole whole = null;
+            ShadowFolder.Closed closed = null;
             for (ShadowFolder each : folders()) {
-                ShadowFolder.Whole found = each.take();
+                ShadowFolder.Closed found = each.take();
                 if (found == null) continue;
                 folder = each;
-                whole = found;
+                closed = found;
             }
-            if (folder == null || whole == null) return;
-            if (!folder.copies().contains(whole.copy())
-                    || !whole.sstables().equals(ShadowCopy.sstables(cfs))) {
-                logger.info(
-                        "The SSTables of {} are not those that it had when the node was stopped;"
-                                + " its shadow is made anew",
-                        name);
-                return;
-            }
-            beganAt = System.nanoTime();
-            latest = whole.latest();
-            noteGcBefore(whole.gcBefore());
-            noteTime();
-            ShadowCopy now = open(folder, whole.copy(), new LateWrites(whole.memory()));
-            place = folder;
-            cfs.getTracker().subscribe(now);
-            now.resume();
-            copy = now;
-            begun.incrementAndGet();
-            logger.info("The shadow of {} goes on", name);
+            if (folder != null && closed != null) resume(folder, closed);
         } catch (RuntimeException | FSError e) {
             logger.error("The shadow of {} cannot go on and is made anew", name, e);
         }
+    }
+
+    private void resume(ShadowFolder folder, ShadowFolder.Closed closed) {
+        Set<SSTableReader> live = cfs.getLiveSSTables();
+        if (!folder.copies().contains(closed.copy())
+                || !closed.sstables().equals(ShadowCopy.names(live))) {
+            logger.info(
+                    "The SSTables of {} are not those that it had when the node was stopped; its"
+                            + " shadow is made anew",
+                    name);
+            return;
+        }
+        List<CopySource> left = left(closed, live);
+        if (left == null) return;
+        boolean goesOn = false;
+        try {
+            Set<Path> kept = new HashSet<>();
+            for (ShadowFolder.Left each : closed.left()) kept.add(Path.of(each.path()));
+            for (ShadowFolder each : folders()) CopySource.deleteOthers(each, kept);
+            beganAt = System.nanoTime();
+            latest = closed.latest();
+            noteGcBefore(closed.gcBefore());
+            noteTime();
+            ShadowCopy now = open(folder, closed.copy(), new LateWrites(closed.memory()));
+            place = folder;
+            cfs.getTracker().subscribe(now);
+            String copiedTo = closed.copiedTo();
+            now.resume(
+                    left,
+                    copiedTo == null ? null : cfs.decorateKey(ByteBufferUtil.hexToBytes(copiedTo)));
+            copy = now;
+            goesOn = true;
+            begun.incrementAndGet();
+            logger.info("The shadow of {} goes on; SSTables to copy: {}", name, left.size());
+        } finally {
+            if (!goesOn) left.forEach(CopySource::release);
+        }
+    }
+
+    /** What is to be copied yet, or null if not all of it is there. */
+    private @Nullable List<CopySource> left(
+            ShadowFolder.Closed closed, Set<SSTableReader> sstables) {
+        Map<Path, SSTableReader> live = new HashMap<>();
+        for (SSTableReader each : sstables) live.put(CopySource.path(each), each);
+        List<CopySource> all = new ArrayList<>();
+        for (ShadowFolder.Left each : closed.left()) {
+            SSTableReader sstable = live.get(Path.of(each.path()));
+            if (sstable != null) all.add(CopySource.of(sstable.ref(), each.isLater()));
+            else if (CopySource.isThere(each)) all.add(CopySource.kept(each));
+            else {
+                logger.info("{} is not there; the shadow of {} is made anew", each.path(), name);
+                all.forEach(CopySource::release);
+                return null;
+            }
+        }
+        return all;
     }
 
     /** In each directory of the table; a copy is in one of them. */
@@ -573,6 +616,7 @@ public final class Shadow {
                 // No number comes twice, wherever it is.
                 number = Math.max(number, each.next());
                 for (long left : each.copies()) deleteLeft(each, left);
+                CopySource.deleteOthers(each, Set.of());
             }
             ShadowFolder folder = ShadowFolder.roomiest(folders);
             String lack = lackOfRoom(folder, tableBytes());
@@ -670,8 +714,8 @@ public final class Shadow {
     }
 
     /**
-     * When the node has drained, before the engines are closed: notes that the copy is whole, if it
-     * is. Throws nothing.
+     * When the node has drained, before the engines are closed: notes where the copy is, for the
+     * next start to go on. Throws nothing.
      *
      * @param deadline until when it waits for writes that are under way, as {@link System#nanoTime}
      */
@@ -684,26 +728,54 @@ public final class Shadow {
         try {
             while (now.queued.get() > 0 && System.nanoTime() - deadline < 0)
                 TimeUnit.MILLISECONDS.sleep(10);
-            SortedSet<String> sstables = now.whole();
-            if (sstables == null || !areMemtablesClean()) {
+            ShadowCopy.Position position = now.position();
+            if (position == null || !areMemtablesClean()) {
                 logger.info(
-                        "The shadow of {} has not caught up; the next start makes it anew", name);
+                        "It is not certain what the shadow of {} has of its table: it is only"
+                                + " beginning, a write still waits, a compaction, cleanup or scrub"
+                                + " has not ended, or a memtable was not flushed. The next start"
+                                + " makes it anew",
+                        name);
                 return;
             }
+            List<ShadowFolder.Left> left = keep(position, deadline);
+            // After the position was taken: what is in the log by then is more than it says.
             now.store.syncLog();
+            DecoratedKey copiedTo = position.copiedTo();
             folder().write(
-                            new ShadowFolder.Whole(
+                            new ShadowFolder.Closed(
                                     now.number,
                                     gcBefore(),
                                     latest(),
                                     now.late().memory().or(Shadows.purgeDoubt(cfs.metadata())),
-                                    sstables));
+                                    ShadowCopy.names(position.sstables()),
+                                    left,
+                                    copiedTo == null
+                                            ? null
+                                            : ByteBufferUtil.bytesToHex(copiedTo.getKey())));
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
             logger.info("Interrupted; the next start makes the shadow of {} anew", name);
-        } catch (RuntimeException | FSError e) {
+        } catch (IOException | RuntimeException | Error e) {
             logger.error("The next start makes the shadow of {} anew", name, e);
         }
+    }
+
+    /** Has what is to be copied outlive the node, durably. */
+    private List<ShadowFolder.Left> keep(ShadowCopy.Position position, long deadline)
+            throws IOException {
+        long stop = System.currentTimeMillis();
+        List<ShadowFolder.Left> left = new ArrayList<>();
+        Set<Path> directories = new HashSet<>();
+        for (CopySource each : position.toCopy()) {
+            if (System.nanoTime() - deadline > 0)
+                throw new IOException("there was no time to keep the SSTables that it has to copy");
+            ShadowFolder.Left kept = each.keep(position.sstables(), stop, Disk.REAL);
+            left.add(kept);
+            directories.add(Objects.requireNonNull(Path.of(kept.path()).getParent()));
+        }
+        for (Path directory : directories) Disk.REAL.syncDirectory(directory);
+        return left;
     }
 
     /** Whether the drain has flushed all. What it could not may be lost with the commit log. */

@@ -5,6 +5,8 @@ import com.google.common.util.concurrent.RateLimiter;
 import dev.petra.cassandra.sstable.PartitionBatches;
 import dev.petra.cassandra.table.CompactionInfos;
 import dev.petra.engine.TableStore;
+import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.lang.ref.WeakReference;
 import java.time.Duration;
 import java.util.ArrayDeque;
@@ -99,10 +101,7 @@ final class ShadowCopy extends ShadowStore implements INotificationConsumer {
      */
     private volatile WeakReference<Set<SSTableReader>> verified = new WeakReference<>(null);
 
-    private final Deque<Ref<SSTableReader>> toCopy = new ArrayDeque<>();
-
-    /** Those to copy that came after the copy's first moment. */
-    private final Set<Descriptor> later = ConcurrentHashMap.newKeySet();
+    private final Deque<CopySource> toCopy = new ArrayDeque<>();
 
     private final LateWrites late;
     private final Supplier<LateWrites.Moment> moment;
@@ -119,7 +118,19 @@ final class ShadowCopy extends ShadowStore implements INotificationConsumer {
     private boolean frozen;
 
     /** The partition up to which the first of those to copy is in the store. */
-    private @Nullable DecoratedKey copiedTo;
+    private volatile @Nullable DecoratedKey copiedTo;
+
+    /**
+     * Where a copy of a table that is not written goes on.
+     *
+     * @param sstables the table's
+     * @param toCopy what is left of it
+     * @param copiedTo up to where the first of these is copied; null if it was not begun
+     */
+    record Position(
+            Set<SSTableReader> sstables,
+            List<CopySource> toCopy,
+            @Nullable DecoratedKey copiedTo) {}
 
     /**
      * @param late what came to it before
@@ -183,23 +194,29 @@ final class ShadowCopy extends ShadowStore implements INotificationConsumer {
     }
 
     private boolean hasAll(Iterable<SSTableReader> sstables) {
-        for (SSTableReader sstable : sstables)
-            if (!accounted.contains(sstable.descriptor)) return false;
-        return isCaughtUp();
+        return areAccounted(sstables) && isCaughtUp();
     }
 
-    /** What tells the table's SSTables from any others, if this has all of them; or null. */
-    @Nullable SortedSet<String> whole() {
+    private boolean areAccounted(Iterable<SSTableReader> sstables) {
+        for (SSTableReader sstable : sstables)
+            if (!accounted.contains(sstable.descriptor)) return false;
+        return true;
+    }
+
+    /** Where it can go on after a restart; null if what the table has is not known to be here. */
+    synchronized @Nullable Position position() {
         Set<SSTableReader> live = cfs.getLiveSSTables();
-        return !hasPartOfCompaction(live) && queued.get() == 0 && hasAll(live) ? names(live) : null;
+        if (!counted
+                || isOver()
+                || Shadows.isShrinking(cfs)
+                || queued.get() != 0
+                || hasPartOfCompaction(live)
+                || !areAccounted(live)) return null;
+        return new Position(live, List.copyOf(toCopy), copiedTo);
     }
 
     /** What tells a table's SSTables from any others. */
-    static SortedSet<String> sstables(ColumnFamilyStore cfs) {
-        return names(cfs.getLiveSSTables());
-    }
-
-    private static SortedSet<String> names(Set<SSTableReader> sstables) {
+    static SortedSet<String> names(Set<SSTableReader> sstables) {
         SortedSet<String> all = new TreeSet<>();
         for (SSTableReader sstable : sstables)
             all.add(
@@ -237,11 +254,18 @@ final class ShadowCopy extends ShadowStore implements INotificationConsumer {
 
     // Its beginning
 
-    /** Takes over a table whose SSTables it has by what it was told; nothing is written yet. */
-    synchronized void resume() {
+    /**
+     * Goes on with a table that was not written since it had a {@link #position}.
+     *
+     * @param left what is to be copied
+     * @param firstCopiedTo up to where the first of these is; null if it was not begun
+     */
+    synchronized void resume(List<CopySource> left, @Nullable DecoratedKey firstCopiedTo) {
         watch();
+        toCopy.addAll(left);
+        copiedTo = firstCopiedTo;
         counted = true;
-        caughtUp = true;
+        caughtUp = toCopy.isEmpty();
     }
 
     /**
@@ -271,16 +295,16 @@ final class ShadowCopy extends ShadowStore implements INotificationConsumer {
                         .forEach(
                                 sstable -> {
                                     accounted.add(sstable.descriptor);
-                                    toCopy.add(sstable.ref());
+                                    toCopy.add(CopySource.of(sstable.ref(), false));
                                 });
             }
             counted = true;
         }
     }
 
-    /** Lets SSTables go that are not copied any more. */
+    /** Lets SSTables go that are not copied any more, and deletes what was kept of them. */
     synchronized void release() {
-        toCopy.forEach(Ref::release);
+        toCopy.forEach(CopySource::release);
         toCopy.clear();
     }
 
@@ -313,10 +337,9 @@ final class ShadowCopy extends ShadowStore implements INotificationConsumer {
         caughtUp = false;
         accounted.add(sstable.descriptor);
         arrivals++;
-        later.add(sstable.descriptor);
         Ref<SSTableReader> kept = sstable.tryRef();
         if (kept == null) fault("an SSTable that came was gone before it could be copied");
-        else toCopy.add(kept);
+        else toCopy.add(CopySource.of(kept, true));
     }
 
     private synchronized void changed(SSTableListChangedNotification change) {
@@ -354,7 +377,7 @@ final class ShadowCopy extends ShadowStore implements INotificationConsumer {
      * @param hasRoom asked now and then
      */
     Duration step(BooleanSupplier hasRoom) {
-        Ref<SSTableReader> first;
+        CopySource first;
         synchronized (this) {
             first = toCopy.peek();
             if (first == null) {
@@ -368,7 +391,7 @@ final class ShadowCopy extends ShadowStore implements INotificationConsumer {
         Progress progress = new Progress();
         CompactionManager.instance.active.beginCompaction(progress);
         try {
-            if (!copy(first.get(), progress, hasRoom)) {
+            if (!copy(first, progress, hasRoom)) {
                 if (isHalted()) return SOON;
                 return progress.isStopRequested() ? LATER : Duration.ZERO;
             }
@@ -379,10 +402,7 @@ final class ShadowCopy extends ShadowStore implements INotificationConsumer {
         synchronized (this) {
             copiedTo = null;
             // Else it was released, and is not there any more.
-            if (toCopy.remove(first)) {
-                later.remove(first.get().descriptor);
-                first.release();
-            }
+            if (toCopy.remove(first)) first.release();
         }
         return Duration.ZERO;
     }
@@ -392,9 +412,9 @@ final class ShadowCopy extends ShadowStore implements INotificationConsumer {
     }
 
     /** False if it was stopped, or its step was over, before the end. */
-    private boolean copy(SSTableReader sstable, Progress progress, BooleanSupplier hasRoom) {
+    private boolean copy(CopySource source, Progress progress, BooleanSupplier hasRoom) {
         long end = System.nanoTime() + STEP.toNanos();
-        boolean isLater = later.contains(sstable.descriptor);
+        SSTableReader sstable = open(source);
         try (ISSTableScanner scanner = scannerAfter(copiedTo, sstable)) {
             long before = scanner.getCurrentPosition();
             while (scanner.hasNext()) {
@@ -404,7 +424,8 @@ final class ShadowCopy extends ShadowStore implements INotificationConsumer {
                             cfs.metadata(),
                             sstable,
                             partition,
-                            (update, isBegun) -> copied(update, isLater, progress, hasRoom)))
+                            (update, isBegun) ->
+                                    copied(update, source.isLater(), progress, hasRoom)))
                         return false;
                     last = partition.partitionKey();
                 }
@@ -420,6 +441,14 @@ final class ShadowCopy extends ShadowStore implements INotificationConsumer {
                 if (isNext || isStopped) return false;
             }
             return true;
+        }
+    }
+
+    private SSTableReader open(CopySource source) {
+        try {
+            return source.open(cfs.metadata);
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
         }
     }
 
@@ -485,7 +514,7 @@ final class ShadowCopy extends ShadowStore implements INotificationConsumer {
     /** About how many bytes are to be copied yet. */
     synchronized long bytesLeft() {
         long left = 0;
-        for (Ref<SSTableReader> each : toCopy) left += each.get().uncompressedLength();
+        for (CopySource each : toCopy) left += each.bytes();
         return left;
     }
 

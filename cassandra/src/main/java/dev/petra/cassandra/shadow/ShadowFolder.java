@@ -33,7 +33,8 @@ import org.slf4j.LoggerFactory;
  *
  * <pre>
  *   &lt;table directory&gt;/rocksdb_shadow/3/      a copy of the table: the engine's directory
- *   &lt;table directory&gt;/rocksdb_shadow/WHOLE   the copy is whole: {@link Whole}
+ *   &lt;table directory&gt;/rocksdb_shadow/CLOSED   where the copy goes on: {@link Closed}
+ *   &lt;table directory&gt;/rocksdb_shadow/backups/   {@link CopySource}
  *   &lt;table directory&gt;/rocksdb_shadow/DIFFERENT   how many differences were found
  * </pre>
  *
@@ -46,7 +47,7 @@ final class ShadowFolder {
     static final String NAME = "rocksdb_shadow";
 
     /** The file that a clean shutdown leaves. */
-    static final String WHOLE = "WHOLE";
+    static final String CLOSED = "CLOSED";
 
     /** The file that is there if a difference was found. */
     static final String DIFFERENT = "DIFFERENT";
@@ -58,31 +59,49 @@ final class ShadowFolder {
     private static final String GC_BEFORE = "gc_before=";
     private static final String LATEST = "latest=";
     private static final String GRACE = "grace=";
-    private static final String WRITTEN = "written=";
-    private static final String PURGEABLE = "purgeable=";
+    private static final String GROUP = "group=";
     private static final String DELETION = "deletion=";
     private static final String LATE = "late=";
     private static final String SSTABLE = "sstable=";
+    private static final String LEFT = "left=";
+    private static final String FIRST = "first ";
+    private static final String LATER = "later ";
+    private static final String COPIED_TO = "copied_to=";
     private static final String END = "end";
     private static final String NUMBER = "-?[0-9]{1,19}";
 
     /**
-     * That a copy has all of its table, which has these SSTables and nothing else. Written when the
-     * node has drained; removed before the table is written again. Whoever changes the table's
-     * SSTables while the node is down, as a Cassandra without Petra, leaves others.
+     * That its table has these SSTables and nothing else, and that a copy has all of that, or will
+     * have it with what is left to copy. Written when the node has drained; removed before the
+     * table is written again. Whoever changes the table's SSTables while the node is down, as a
+     * Cassandra without Petra, leaves others.
      *
      * @param copy its number
      * @param gcBefore as {@link Shadow#gcBefore}
      * @param latest as {@link Shadow#latest}
      * @param memory of what came to it
      * @param sstables what tells each from any other
+     * @param left what is to be copied, in this order
+     * @param copiedTo the key up to which the first of these is copied, in hexadecimal; null if
+     *     from its beginning
      */
-    record Whole(
+    record Closed(
             long copy,
             long gcBefore,
             long latest,
             LateWrites.Memory memory,
-            SortedSet<String> sstables) {}
+            SortedSet<String> sstables,
+            List<Left> left,
+            @Nullable String copiedTo) {}
+
+    /**
+     * A {@link CopySource}.
+     *
+     * @param path of its files, without the component
+     * @param bytes of its content
+     * @param isLater whether it came after the copy's first moment
+     */
+    record Left(String path, long bytes, boolean isLater) {}
 
     private final Path root;
     private final Disk disk;
@@ -166,15 +185,19 @@ final class ShadowFolder {
     }
 
     /** Writes the file, durably. */
-    void write(Whole whole) {
+    void write(Closed closed) {
         StringBuilder text = new StringBuilder();
-        text.append(COPY).append(whole.copy()).append('\n');
-        text.append(GC_BEFORE).append(whole.gcBefore()).append('\n');
-        text.append(LATEST).append(whole.latest()).append('\n');
-        LateWrites.Memory memory = whole.memory();
+        text.append(COPY).append(closed.copy()).append('\n');
+        text.append(GC_BEFORE).append(closed.gcBefore()).append('\n');
+        text.append(LATEST).append(closed.latest()).append('\n');
+        LateWrites.Memory memory = closed.memory();
         text.append(GRACE).append(memory.grace()).append('\n');
-        text.append(WRITTEN).append(memory.written()).append('\n');
-        text.append(PURGEABLE).append(memory.purgeable()).append('\n');
+        for (LateWrites.Group group : memory.groups())
+            text.append(GROUP)
+                    .append(group.written())
+                    .append(' ')
+                    .append(group.purgeable())
+                    .append('\n');
         memory.deletions()
                 .forEach(
                         (time, timestamp) ->
@@ -184,12 +207,21 @@ final class ShadowFolder {
                                         .append(timestamp)
                                         .append('\n'));
         if (memory.late() != null) text.append(LATE).append(memory.late()).append('\n');
-        for (String sstable : whole.sstables()) text.append(sstable).append('\n');
+        for (String sstable : closed.sstables()) text.append(sstable).append('\n');
+        for (Left left : closed.left())
+            text.append(LEFT)
+                    .append(left.isLater() ? LATER : FIRST)
+                    .append(left.bytes())
+                    .append(' ')
+                    .append(left.path())
+                    .append('\n');
+        if (closed.copiedTo() != null)
+            text.append(COPIED_TO).append(closed.copiedTo()).append('\n');
         text.append(END).append('\n');
         try {
-            Disk.replace(disk, root.resolve(WHOLE), text.toString().getBytes(UTF_8));
+            Disk.replace(disk, root.resolve(CLOSED), text.toString().getBytes(UTF_8));
         } catch (IOException e) {
-            throw new FSWriteError(e, root.resolve(WHOLE).toString());
+            throw new FSWriteError(e, root.resolve(CLOSED).toString());
         }
     }
 
@@ -200,8 +232,8 @@ final class ShadowFolder {
      * @throws FSReadError if it cannot be read
      * @throws FSWriteError if it cannot be taken away
      */
-    @Nullable Whole take() {
-        Path file = root.resolve(WHOLE);
+    @Nullable Closed take() {
+        Path file = root.resolve(CLOSED);
         List<String> lines;
         try {
             lines = Files.readAllLines(file, UTF_8);
@@ -216,29 +248,51 @@ final class ShadowFolder {
         } catch (IOException e) {
             throw new FSWriteError(e, file.toString());
         }
-        Whole whole = parse(lines);
-        if (whole == null) logger.warn("{} was ill-formed; the shadow is made anew", file);
-        return whole;
+        Closed closed = parse(lines);
+        if (closed == null) logger.warn("{} was ill-formed; the shadow is made anew", file);
+        return closed;
     }
 
-    private static @Nullable Whole parse(List<String> lines) {
+    private static @Nullable Closed parse(List<String> lines) {
         int last = lines.size() - 1;
         if (last < 3
                 || !lines.get(0).matches(COPY + "[1-9][0-9]{0,17}")
                 || !lines.get(1).matches(GC_BEFORE + "-?[0-9]{1,18}")
                 || !lines.get(2).matches(LATEST + "[0-9]{1,18}")
                 || !lines.get(last).equals(END)) return null;
-        int first = 3;
-        while (first < last && !lines.get(first).startsWith(SSTABLE)) first++;
-        LateWrites.Memory memory = memory(lines.subList(3, first));
-        return memory == null
-                ? null
-                : new Whole(
-                        Long.parseLong(lines.get(0).substring(COPY.length())),
-                        Long.parseLong(lines.get(1).substring(GC_BEFORE.length())),
-                        Long.parseLong(lines.get(2).substring(LATEST.length())),
-                        memory,
-                        new TreeSet<>(lines.subList(first, last)));
+        int sstables = 3;
+        while (sstables < last && !isOfSSTables(lines.get(sstables))) sstables++;
+        LateWrites.Memory memory = memory(lines.subList(3, sstables));
+        if (memory == null) return null;
+        SortedSet<String> all = new TreeSet<>();
+        List<Left> left = new ArrayList<>();
+        String copiedTo = null;
+        for (String line : lines.subList(sstables, last)) {
+            if (copiedTo != null) return null;
+            if (line.startsWith(SSTABLE) && left.isEmpty()) all.add(line);
+            else if (line.matches(LEFT + "(" + FIRST + "|" + LATER + ")[0-9]{1,18} .+"))
+                left.add(left(line.substring(LEFT.length())));
+            else if (line.matches(COPIED_TO + "([0-9a-f]{2})*") && !left.isEmpty())
+                copiedTo = line.substring(COPIED_TO.length());
+            else return null;
+        }
+        return new Closed(
+                Long.parseLong(lines.get(0).substring(COPY.length())),
+                Long.parseLong(lines.get(1).substring(GC_BEFORE.length())),
+                Long.parseLong(lines.get(2).substring(LATEST.length())),
+                memory,
+                all,
+                left,
+                copiedTo);
+    }
+
+    private static Left left(String line) {
+        String[] parts = line.split(" ", 3);
+        return new Left(parts[2], Long.parseLong(parts[1]), line.startsWith(LATER));
+    }
+
+    private static boolean isOfSSTables(String line) {
+        return line.startsWith(SSTABLE) || line.startsWith(LEFT);
     }
 
     private static LateWrites.@Nullable Memory memory(List<String> lines) {
@@ -251,30 +305,31 @@ final class ShadowFolder {
     }
 
     private static LateWrites.@Nullable Memory parseMemory(List<String> lines) {
-        if (lines.isEmpty())
-            return LateWrites.Memory.unknown(
-                    "the copy was made by a version of Petra that did not look for late writes");
-        if (lines.size() < 3
-                || !lines.get(0).matches(GRACE + "[0-9]{1,10}")
-                || !lines.get(1).matches(WRITTEN + NUMBER)
-                || !lines.get(2).matches(PURGEABLE + NUMBER)) return null;
+        int first = 1 + LateWrites.GROUPS;
+        if (lines.size() < first || !lines.get(0).matches(GRACE + "[0-9]{1,10}")) return null;
+        List<LateWrites.Group> groups = new ArrayList<>();
+        for (String line : lines.subList(1, first)) {
+            if (!line.matches(GROUP + NUMBER + " " + NUMBER)) return null;
+            groups.add(new LateWrites.Group(number(line, GROUP), secondNumber(line)));
+        }
         SortedMap<Long, Long> deletions = new TreeMap<>();
         String late = null;
-        for (String line : lines.subList(3, lines.size())) {
-            if (late == null && line.matches(DELETION + NUMBER + " " + NUMBER)) {
-                int middle = line.indexOf(' ');
-                deletions.put(
-                        Long.parseLong(line.substring(DELETION.length(), middle)),
-                        Long.parseLong(line.substring(middle + 1)));
-            } else if (late == null && line.startsWith(LATE)) late = line.substring(LATE.length());
+        for (String line : lines.subList(first, lines.size())) {
+            if (late == null && line.matches(DELETION + NUMBER + " " + NUMBER))
+                deletions.put(number(line, DELETION), secondNumber(line));
+            else if (late == null && line.startsWith(LATE)) late = line.substring(LATE.length());
             else return null;
         }
         return new LateWrites.Memory(
-                Integer.parseInt(lines.get(0).substring(GRACE.length())),
-                Long.parseLong(lines.get(1).substring(WRITTEN.length())),
-                Long.parseLong(lines.get(2).substring(PURGEABLE.length())),
-                deletions,
-                late);
+                Integer.parseInt(lines.get(0).substring(GRACE.length())), groups, deletions, late);
+    }
+
+    private static long number(String line, String after) {
+        return Long.parseLong(line.substring(after.length(), line.indexOf(' ')));
+    }
+
+    private static long secondNumber(String line) {
+        return Long.parseLong(line.substring(line.indexOf(' ') + 1));
     }
 
     /** Notes how many differences were found, durably. */
@@ -318,6 +373,11 @@ final class ShadowFolder {
         } catch (IOException e) {
             throw new FSWriteError(e, file.toString());
         }
+    }
+
+    /** Where a {@link CopySource} is kept over a restart. */
+    Path kept() {
+        return root.resolve(CopySource.KEPT);
     }
 
     /** Deletes the folder if there is no copy in it. */

@@ -15,17 +15,9 @@ import java.util.List;
 import java.util.Set;
 import org.apache.cassandra.db.DecoratedKey;
 import org.apache.cassandra.db.Directories;
-import org.apache.cassandra.io.sstable.Component;
 import org.apache.cassandra.io.sstable.Descriptor;
 import org.apache.cassandra.io.sstable.KeyReader;
-import org.apache.cassandra.io.sstable.SSTable;
 import org.apache.cassandra.io.sstable.format.SSTableReader;
-import org.apache.cassandra.io.sstable.format.big.BigFormat;
-import org.apache.cassandra.io.sstable.format.big.BigSSTableReaderLoadingBuilder;
-import org.apache.cassandra.io.sstable.format.big.BigTableReader;
-import org.apache.cassandra.io.sstable.format.bti.BtiFormat;
-import org.apache.cassandra.io.sstable.format.bti.BtiTableReader;
-import org.apache.cassandra.io.sstable.format.bti.BtiTableReaderLoadingBuilder;
 import org.apache.cassandra.io.util.File;
 import org.apache.cassandra.schema.TableMetadata;
 import org.apache.cassandra.schema.TableMetadataRef;
@@ -34,9 +26,7 @@ import org.jspecify.annotations.Nullable;
 
 /**
  * The SSTables of a snapshot that Cassandra has taken of a table. They are read where they are, and
- * are part of no table. What goes wrong with them is thrown and reaches no {@code
- * disk_failure_policy}, which Cassandra's own ways to open an SSTable call; and no file is changed,
- * while Cassandra deletes a summary that it cannot use.
+ * are part of no table.
  */
 public final class SnapshotFiles {
     private static final int KEYS_BETWEEN_CHECKS = 4_096;
@@ -139,7 +129,7 @@ public final class SnapshotFiles {
         try {
             for (Descriptor each : sstables) {
                 checkpoint.run();
-                SSTableReader sstable = open(each, reference);
+                SSTableReader sstable = DetachedSSTables.open(each, reference);
                 open.add(sstable);
                 checkIndex(sstable, checkpoint);
                 if (sstable.getSSTableMetadata().hasLegacyCounterShards)
@@ -158,23 +148,6 @@ public final class SnapshotFiles {
     /** Closes what {@link #open} has opened. */
     public static void release(List<SSTableReader> sstables) {
         for (SSTableReader each : sstables) each.selfRef().release();
-    }
-
-    private static SSTableReader open(Descriptor descriptor, TableMetadataRef table)
-            throws IOException {
-        Set<Component> components = new HashSet<>(descriptor.discoverComponents());
-        if (!components.containsAll(descriptor.getFormat().primaryComponents()))
-            throw new IllegalArgumentException(
-                    descriptor + " lacks some of its files: there are " + components);
-        if (descriptor.getFormat() instanceof BigFormat) {
-            // It has no checksum, and a wrong one hides partitions: it is made anew, in memory.
-            components.remove(BigFormat.Components.SUMMARY);
-            return new Big(descriptor, table, components).open();
-        }
-        if (descriptor.getFormat() instanceof BtiFormat)
-            return new Bti(descriptor, table, components).open();
-        throw new IllegalArgumentException(
-                descriptor + " is of an unknown format, " + descriptor.getFormat().name());
     }
 
     /**
@@ -205,46 +178,5 @@ public final class SnapshotFiles {
                             + found
                             + " partitions, and by its statistics there are "
                             + wanted);
-    }
-
-    private static SSTable.Builder<?, ?> builder(
-            Descriptor descriptor, TableMetadataRef table, Set<Component> components) {
-        return new SSTable.Builder<>(descriptor)
-                .setTableMetadataRef(table)
-                .setComponents(components);
-    }
-
-    /** As {@code build} does it, without telling anybody of errors. */
-    private static final class Big extends BigSSTableReaderLoadingBuilder {
-        Big(Descriptor descriptor, TableMetadataRef table, Set<Component> components) {
-            super(builder(descriptor, table, components));
-        }
-
-        SSTableReader open() throws IOException {
-            BigTableReader.Builder made = new BigTableReader.Builder(descriptor);
-            made.setOpenReason(SSTableReader.OpenReason.NORMAL);
-            made.setMaxDataAge(System.currentTimeMillis());
-            made.setTableMetadataRef(tableMetadataRef);
-            made.setComponents(components);
-            openComponents(made, null, false, false);
-            return made.build(null, false, false);
-        }
-    }
-
-    /** The same of the other format. */
-    private static final class Bti extends BtiTableReaderLoadingBuilder {
-        Bti(Descriptor descriptor, TableMetadataRef table, Set<Component> components) {
-            super(builder(descriptor, table, components));
-        }
-
-        SSTableReader open() throws IOException {
-            BtiTableReader.Builder made = new BtiTableReader.Builder(descriptor);
-            made.setOpenReason(SSTableReader.OpenReason.NORMAL);
-            made.setMaxDataAge(System.currentTimeMillis());
-            made.setTableMetadataRef(tableMetadataRef);
-            made.setComponents(components);
-            openComponents(made, null, false, false);
-            return made.build(null, false, false);
-        }
     }
 }

@@ -352,6 +352,6 @@ class LateWritesTest {
         assertThat(copying.reason()).isNotNull();
 
         assertThat(new LateWrites(memory).memory()).isEqualTo(memory);
-        assertThat(new LateWrites(LateWrites.Memory.unknown("why")).reason()).isEqualTo("why");
+        assertThat(new LateWrites(memory.or("why")).reason()).isEqualTo("why");
     }
 }

@@ -10,6 +10,7 @@ import dev.petra.cassandra.shadow.DoubledWrites.Doubled;
 import dev.petra.engine.TableStore;
 import java.lang.reflect.Proxy;
 import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.CopyOnWriteArrayList;
@@ -91,7 +92,7 @@ class ShadowAnswersTest {
         copy =
                 new ShadowCopy(
                         cfs, store, 1, new LateWrites(), () -> new LateWrites.Moment(NOW, 10));
-        copy.resume();
+        copy.resume(List.of(), null);
         Hollow.set(shadow, Shadow.class, "copy", copy);
     }
 

@@ -2,13 +2,17 @@
 package dev.petra.cassandra.shadow;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import dev.petra.cassandra.Hollow;
 import dev.petra.cassandra.TestTables;
+import dev.petra.cassandra.disk.Disk;
 import dev.petra.cassandra.hooks.NodetoolHooks;
 import dev.petra.cassandra.shadow.DoubledWrites.Doubled;
 import dev.petra.engine.TableStore;
+import java.io.IOException;
 import java.lang.reflect.Proxy;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.AbstractSet;
 import java.util.Iterator;
@@ -33,6 +37,7 @@ import org.apache.cassandra.db.rows.UnfilteredRowIterator;
 import org.apache.cassandra.io.sstable.Descriptor;
 import org.apache.cassandra.io.sstable.SSTable;
 import org.apache.cassandra.io.sstable.SequenceBasedSSTableId;
+import org.apache.cassandra.io.sstable.format.SSTableFormat;
 import org.apache.cassandra.io.sstable.format.SSTableReader;
 import org.apache.cassandra.io.sstable.format.SSTableWriter;
 import org.apache.cassandra.io.sstable.metadata.MetadataCollector;
@@ -50,6 +55,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /** What a copy concludes from changes of its table's SSTables. */
 class ShadowCopyTest {
@@ -94,7 +100,7 @@ class ShadowCopyTest {
                                 });
         late = new LateWrites();
         copy = new ShadowCopy(cfs, store, 1, late, () -> new LateWrites.Moment(NOW, 10));
-        copy.resume();
+        copy.resume(List.of(), null);
     }
 
     private SSTableReader sstable(int number) {
@@ -185,7 +191,7 @@ class ShadowCopyTest {
     private SortedSet<String> named(SSTableReader only) {
         tracker.removeUnsafe(cfs.getLiveSSTables());
         tracker.addInitialSSTables(List.of(only));
-        return ShadowCopy.sstables(cfs);
+        return ShadowCopy.names(cfs.getLiveSSTables());
     }
 
     @ParameterizedTest
@@ -213,7 +219,7 @@ class ShadowCopyTest {
         assertThat(copy.isCaughtUp()).isFalse();
         assertThat(copy.hasAllSSTables()).isFalse();
         assertThat(copy.arrivalsIfCaughtUp()).isEqualTo(ShadowCopy.NOT_CAUGHT_UP);
-        assertThat(copy.whole()).isNull();
+        assertThat(copy.position()).isNull();
         Shadows.shrinkingEnds(copy.cfs);
         assertThat(copy.isCaughtUp()).isFalse();
         Shadows.shrinkingEnds(copy.cfs);
@@ -312,10 +318,118 @@ class ShadowCopyTest {
         copy.release();
     }
 
+    private ShadowFolder.Left keep(SSTableReader sstable, Set<SSTableReader> live, long stop)
+            throws IOException {
+        return CopySource.of(sstable.ref(), true).keep(live, stop, Disk.REAL);
+    }
+
+    private void copyAll(ShadowCopy of) {
+        var unused = of.step(() -> true);
+        unused = of.step(() -> true);
+    }
+
+    /** Also if a compaction has taken them, whose files Cassandra deletes when the node starts. */
+    @ParameterizedTest
+    @ValueSource(booleans = {false, true})
+    void whatIsLeftToCopyIsCopiedAfterARestart(boolean isCopied) throws IOException {
+        SSTableReader second = sstable(2);
+        copy.handleNotification(new SSTableAddedNotification(List.of(second), null), tracker);
+        ShadowCopy.Position position = copy.position();
+        assertThat(position).isNotNull();
+        assertThat(position.sstables()).containsExactly(first);
+        assertThat(position.toCopy()).hasSize(1).allMatch(CopySource::isLater);
+        assertThat(position.copiedTo()).isNull();
+        ShadowFolder.Left left = position.toCopy().get(0).keep(position.sstables(), 7, Disk.REAL);
+        assertThat(left.bytes()).isEqualTo(second.uncompressedLength());
+        second.descriptor.getFormat().delete(second.descriptor);
+
+        // At the next stop it is where it was.
+        assertThat(CopySource.kept(left).keep(Set.of(), 8, Disk.REAL)).isEqualTo(left);
+        assertThat(CopySource.isThere(left)).isTrue();
+        ShadowCopy next = copy(3);
+        next.resume(List.of(CopySource.kept(left)), isCopied ? second.getLast() : null);
+        assertThat(next.isCaughtUp()).isFalse();
+        assertThat(next.bytesLeft()).isEqualTo(left.bytes());
+        copyAll(next);
+        assertThat(next.isCaughtUp()).isTrue();
+        assertThat(writes.get()).isEqualTo(isCopied ? 0 : 1);
+        assertThat(new ShadowFolder(directory, Disk.REAL).kept()).isEmptyDirectory();
+        assertThat(CopySource.isThere(left)).isFalse();
+        copy.release();
+    }
+
+    /** Cassandra gives the number of one that it does not have any more to another. */
+    @Test
+    void sstablesOfOneNameAreKeptApart() throws IOException {
+        SSTableReader before = sstable(2);
+        ShadowFolder.Left one = keep(before, Set.of(), 7);
+        before.descriptor.getFormat().delete(before.descriptor);
+        ShadowFolder.Left other = keep(sstable(2), Set.of(), 8);
+        assertThat(one.path()).isNotEqualTo(other.path());
+        ShadowCopy next = copy(3);
+        next.resume(List.of(CopySource.kept(one), CopySource.kept(other)), null);
+        copyAll(next);
+        copyAll(next);
+        assertThat(next.isCaughtUp()).isTrue();
+        assertThat(writes.get()).isEqualTo(2);
+    }
+
+    /** Else they would count twice where room is counted by the lengths of files. */
+    @Test
+    void whatIsTheTablesIsNotLinked() throws IOException {
+        ShadowFolder.Left left = keep(first, Set.of(first), 7);
+        assertThat(left.path()).isEqualTo(first.descriptor.baseFile().toString());
+        assertThat(CopySource.isThere(left)).isFalse();
+        CopySource.of(first.ref(), false).release();
+        assertThat(first.descriptor.fileFor(SSTableFormat.Components.DATA).exists()).isTrue();
+        assertThat(new ShadowFolder(directory, Disk.REAL).kept()).doesNotExist();
+    }
+
+    @Test
+    void whatAnEarlierStopHasLeftIsDeleted() throws IOException {
+        ShadowFolder.Left one = keep(sstable(2), Set.of(), 7);
+        ShadowFolder.Left other = keep(sstable(3), Set.of(), 8);
+        ShadowFolder folder = new ShadowFolder(directory, Disk.REAL);
+        CopySource.deleteOthers(folder, Set.of(Path.of(other.path())));
+        assertThat(CopySource.isThere(one)).isFalse();
+        assertThat(CopySource.isThere(other)).isTrue();
+        CopySource.deleteOthers(folder, Set.of());
+        assertThat(folder.kept()).isEmptyDirectory();
+    }
+
+    /** Whatever is wrong with it, the copy ends, and the next one has all. */
+    @Test
+    void whatCannotBeOpenedIsNotPassedOver() throws IOException {
+        ShadowFolder.Left left = keep(sstable(2), Set.of(), 7);
+        Files.delete(Path.of(left.path() + "-Statistics.db"));
+        ShadowCopy next = copy(3);
+        next.resume(List.of(CopySource.kept(left)), null);
+        assertThatThrownBy(() -> copyAll(next));
+        assertThat(next.isCaughtUp()).isFalse();
+        next.release();
+    }
+
+    @Test
+    void whatIsNotKnownToBeThereIsNoPosition() {
+        assertThat(copy.position()).isNotNull();
+        copy.queued.incrementAndGet();
+        assertThat(copy.position()).isNull();
+        copy.queued.decrementAndGet();
+        assertThat(copy.position()).isNotNull();
+        tracker.addInitialSSTablesWithoutUpdatingSize(List.of(sstable(2)));
+        assertThat(copy.position()).isNull();
+        assertThat(beginning().position()).isNull();
+        copy.end("it is over");
+        assertThat(copy.position()).isNull();
+    }
+
+    private ShadowCopy copy(int number) {
+        return new ShadowCopy(
+                cfs, copy.store, number, new LateWrites(), () -> new LateWrites.Moment(0, 0));
+    }
+
     private ShadowCopy beginning() {
-        ShadowCopy next =
-                new ShadowCopy(
-                        cfs, copy.store, 2, new LateWrites(), () -> new LateWrites.Moment(0, 0));
+        ShadowCopy next = copy(2);
         next.watch();
         return next;
     }
@@ -470,10 +584,11 @@ class ShadowCopyTest {
     /** Nothing in it came to the table later than what is in the others. */
     @Test
     void anSSTableOfTheFirstMomentIsNotLate() {
+        copy.resume(List.of(CopySource.of(sstable(2).ref(), false)), null);
         copy.doubled(deletion(11));
-        copy.handleNotification(new SSTableAddedNotification(List.of(sstable(2)), null), tracker);
-        Hollow.set(copy, ShadowCopy.class, "later", ConcurrentHashMap.newKeySet());
+        writes.set(0);
         var unused = copy.step(() -> true);
+        assertThat(writes.get()).isEqualTo(1);
         assertThat(late.reason()).isNull();
     }
 

@@ -7,6 +7,7 @@ import dev.petra.cassandra.disk.Disk;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
@@ -18,6 +19,9 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
 class ShadowFolderTest {
+    private static final String COMPLETE =
+            "copy=1\ngc_before=2\nlatest=3\ngrace=4\n" + "group=5 6\n".repeat(LateWrites.GROUPS);
+
     @TempDir Path table;
 
     private Path root = Path.of("");
@@ -31,31 +35,49 @@ class ShadowFolderTest {
 
     @Test
     void whatACleanShutdownLeavesIsTakenOnce() {
-        ShadowFolder.Whole whole =
-                new ShadowFolder.Whole(
+        List<LateWrites.Group> groups = new ArrayList<>();
+        for (int i = 0; i < LateWrites.GROUPS; i++)
+            groups.add(new LateWrites.Group(-i, i == 7 ? Long.MAX_VALUE : Long.MIN_VALUE + i));
+        ShadowFolder.Closed closed =
+                new ShadowFolder.Closed(
                         3,
                         17,
                         19,
                         new LateWrites.Memory(
                                 86_400,
-                                -5,
-                                Long.MIN_VALUE,
+                                groups,
                                 new TreeMap<>(Map.of(1L, 2L, -3L, Long.MAX_VALUE)),
                                 "late=this is why"),
-                        new TreeSet<>(List.of("sstable=a 1 2", "sstable=b")));
+                        new TreeSet<>(List.of("sstable=a 1 2", "sstable=b")),
+                        List.of(
+                                new ShadowFolder.Left("/a b/nb-2-big", 0, false),
+                                new ShadowFolder.Left("/a/nb-7-big", 17, true)),
+                        "00ff");
         folder.create();
-        folder.write(whole);
-        assertThat(folder.take()).isEqualTo(whole);
+        folder.write(closed);
+        assertThat(folder.take()).isEqualTo(closed);
         assertThat(folder.take()).isNull();
     }
 
     @Test
     void anEmptyTable() {
-        ShadowFolder.Whole whole =
-                new ShadowFolder.Whole(1, 0, 0, new LateWrites().memory(), new TreeSet<>());
+        ShadowFolder.Closed closed =
+                new ShadowFolder.Closed(
+                        1, 0, 0, new LateWrites().memory(), new TreeSet<>(), List.of(), null);
         folder.create();
-        folder.write(whole);
-        assertThat(folder.take()).isEqualTo(whole);
+        folder.write(closed);
+        assertThat(folder.take()).isEqualTo(closed);
+    }
+
+    @Test
+    void aTableWithoutSSTablesOfWhichSomethingIsLeft() throws IOException {
+        folder.create();
+        Files.writeString(root.resolve(ShadowFolder.CLOSED), COMPLETE + "left=later 9 a\nend\n");
+        ShadowFolder.Closed closed = folder.take();
+        assertThat(closed).isNotNull();
+        assertThat(closed.sstables()).isEmpty();
+        assertThat(closed.left()).containsExactly(new ShadowFolder.Left("a", 9, true));
+        assertThat(closed.copiedTo()).isNull();
     }
 
     @ParameterizedTest
@@ -69,37 +91,27 @@ class ShadowFolderTest {
                 "gc_before=2\ncopy=1\nlatest=3\nend\n",
                 "copy=1\ngc_before=2\nend\n",
                 "copy=1\ngc_before=2\nlatest=-3\nend\n",
-                "copy=1\ngc_before=2\nlatest=3\ngrace=4\nwritten=5\nsstable=a\nend\n",
-                "copy=1\ngc_before=2\nlatest=3\ngrace=4\nwritten=5\npurgeable=x\nend\n",
-                "copy=1\ngc_before=2\nlatest=3\ngrace=4\nwritten=5\npurgeable=6\no\nend\n",
-                "copy=1\ngc_before=2\nlatest=3\ngrace=9999999999\nwritten=5\npurgeable=6\nend\n",
-                """
-                copy=1
-                gc_before=2
-                latest=3
-                grace=4
-                written=9999999999999999999
-                purgeable=1
-                end
-                """
+                "copy=1\ngc_before=2\nlatest=3\nsstable=a\nend\n",
+                "copy=1\ngc_before=2\nlatest=3\ngrace=4\nsstable=a\nend\n",
+                "copy=1\ngc_before=2\nlatest=3\ngrace=4\ngroup=5 6\nend\n",
+                "complete:",
+                "complete:group=5 6\nend\n",
+                "complete:o\nend\n",
+                "complete:deletion=9999999999999999999 1\nend\n",
+                "complete:deletion=x 1\nend\n",
+                "complete:copied_to=00\nend\n",
+                "complete:left=first 1 a\ncopied_to=0\nend\n",
+                "complete:left=first 1 a\ncopied_to=0g\nend\n",
+                "complete:left=first 1 a\ncopied_to=00\nleft=first 1 b\nend\n",
+                "complete:left=first 1 a\nsstable=a\nend\n",
+                "complete:left=first a\nend\n",
+                "complete:left=a\nend\n",
             })
     void whatIsCutOffOrIllFormedCountsForNothing(String text) throws IOException {
         folder.create();
-        Files.writeString(root.resolve(ShadowFolder.WHOLE), text);
+        Files.writeString(root.resolve(ShadowFolder.CLOSED), text.replace("complete:", COMPLETE));
         assertThat(folder.take()).isNull();
-        assertThat(root.resolve(ShadowFolder.WHOLE)).doesNotExist();
-    }
-
-    @Test
-    void anOlderVersionDidNotLookForLateWrites() throws IOException {
-        folder.create();
-        Files.writeString(
-                root.resolve(ShadowFolder.WHOLE),
-                "copy=1\ngc_before=2\nlatest=3\nsstable=a 1 2\nend\n");
-        ShadowFolder.Whole whole = folder.take();
-        assertThat(whole).isNotNull();
-        assertThat(whole.sstables()).containsExactly("sstable=a 1 2");
-        assertThat(new LateWrites(whole.memory()).reason()).contains("did not look");
+        assertThat(root.resolve(ShadowFolder.CLOSED)).doesNotExist();
     }
 
     @Test

@@ -390,11 +390,11 @@ class ShadowIT {
     void aCleanRestartGoesOnAndACrashBeginsAnew() throws Exception {
         session.close();
         node.process().stop();
-        assertThat(ShadowTable.folder(node, "t").resolve("WHOLE")).exists();
+        assertThat(ShadowTable.folder(node, "t").resolve("CLOSED")).exists();
         node.restart();
         session = node.session();
         assertThat(ShadowTable.row(session, "t").getBoolean("caught_up")).isTrue();
-        assertThat(ShadowTable.folder(node, "t").resolve("WHOLE")).doesNotExist();
+        assertThat(ShadowTable.folder(node, "t").resolve("CLOSED")).doesNotExist();
         assertThat(ShadowTable.row(session, "t").isNull("late_write")).isTrue();
         session.execute("INSERT INTO ks.t (k, c, v) VALUES (1, 2, 'after')");
         assertThat(compare("t", 2 * KEYS).getLong("different")).isZero();
@@ -409,6 +409,57 @@ class ShadowIT {
         Row row = compare("t", 2 * KEYS);
         assertThat(row.getLong("different")).isZero();
         assertThat(row.getLong("copies")).isEqualTo(1);
+    }
+
+    /**
+     * A row and its deletion are in two SSTables of the copy's first moment. One is copied, and a
+     * compaction purges both: the other is needed after the restart, and is the table's no more.
+     */
+    @Test
+    @Order(10)
+    void aCopyGoesOnAfterACleanRestart() throws Exception {
+        create("half");
+        session.execute("ALTER TABLE ks.half WITH gc_grace_seconds = 0");
+        String value = "v".repeat(10_000);
+        for (int k = 0; k < 300; k++)
+            session.execute("INSERT INTO ks.half (k, c, v) VALUES (?, 1, ?)", k, value);
+        node.nodetool("flush", "ks", "half");
+        for (int k = 0; k < 100; k++) session.execute("DELETE FROM ks.half WHERE k = ?", k);
+        for (int k = 300; k < 900; k++)
+            session.execute("INSERT INTO ks.half (k, c, v) VALUES (?, 1, ?)", k, value);
+        node.nodetool("flush", "ks", "half");
+        node.nodetool("setcompactionthroughput", "1");
+        session.execute("ALTER TABLE ks.half WITH memtable = 'rocks_shadow'");
+        await("half", row -> row.getLong("left_bytes") > 4 << 20);
+        await("half", row -> row.getLong("left_bytes") < 7 << 20);
+        // Purges both.
+        session.execute("INSERT INTO ks.half (k, c, v) VALUES (1, 2, 'new')");
+        node.nodetool("compact", "ks", "half");
+        session.close();
+        node.process().stop();
+        Path folder = ShadowTable.folder(node, "half");
+        String closed = Files.readString(folder.resolve("CLOSED"));
+        assertThat(closed).containsOnlyOnce("left=first ").contains("copied_to=");
+        String left = closed.replaceAll("(?s).*left=first [0-9]+ \\S*/([^\n]*)\n.*", "$1");
+        assertThat(closed).contains("sstable=").doesNotContain("sstable=" + left);
+        assertThat(TableFiles.children(folder.resolve("backups"))).hasSize(1);
+        node.restart();
+        session = node.session();
+        assertThat(node.process().logSinceStart())
+                .contains("The shadow of ks.half goes on; SSTables to copy: 1");
+        awaitCaughtUp("half");
+        assertThat(folder.resolve("backups")).isEmptyDirectory();
+        NodeTool.Result result = Commands.petra(node, "compare", "ks.half");
+        assertThat(result.exitCode()).as(result.output()).isZero();
+        assertThat(result.output()).contains("different: 0");
+
+        // What a crash has left there.
+        Files.createFile(
+                Files.createDirectory(folder.resolve("backups/1")).resolve("nb-1-big-Data.db"));
+        session.execute("TRUNCATE ks.half");
+        awaitCaughtUp("half");
+        assertThat(folder.resolve("backups")).isEmptyDirectory();
+        session.execute("DROP TABLE ks.half");
     }
 
     @Test

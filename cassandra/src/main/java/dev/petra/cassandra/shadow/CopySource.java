@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.cassandra.shadow;
+
+import dev.petra.cassandra.disk.Disk;
+import dev.petra.cassandra.sstable.DetachedSSTables;
+import dev.petra.engine.DirectoryTree;
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.nio.file.DirectoryIteratorException;
+import java.nio.file.DirectoryNotEmptyException;
+import java.nio.file.DirectoryStream;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.Set;
+import org.apache.cassandra.io.sstable.Descriptor;
+import org.apache.cassandra.io.sstable.format.SSTableReader;
+import org.apache.cassandra.io.util.File;
+import org.apache.cassandra.schema.TableMetadataRef;
+import org.apache.cassandra.utils.concurrent.Ref;
+import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * An SSTable that a copy has yet to read. Cassandra deletes none that is referenced; over a restart
+ * its files are kept by hard links in the {@link ShadowFolder}, if it is the table's no more:
+ *
+ * <pre>
+ *   rocksdb_shadow/backups/1764412345678/nb-17-big-Data.db   since the stop at that time
+ * </pre>
+ *
+ * <p>Those of several stops may have equal names: Cassandra gives a number again that no SSTable of
+ * the table has. One thread uses it; the others look at its figures only.
+ */
+final class CopySource {
+    private static final Logger logger = LoggerFactory.getLogger(CopySource.class);
+
+    /** Cassandra passes over a directory of this name when it looks at all SSTables at a start. */
+    static final String KEPT = "backups";
+
+    private final Path path;
+    private final long bytes;
+    private final boolean isLater;
+
+    /** Whether its files are this one's, to be deleted. */
+    private final boolean isKept;
+
+    private @Nullable Ref<SSTableReader> reference;
+
+    private CopySource(
+            Path path, long bytes, boolean isLater, @Nullable Ref<SSTableReader> reference) {
+        this.path = path;
+        this.bytes = bytes;
+        this.isLater = isLater;
+        this.isKept = reference == null;
+        this.reference = reference;
+    }
+
+    /** One of the table, which this releases. */
+    static CopySource of(Ref<SSTableReader> reference, boolean isLater) {
+        SSTableReader sstable = reference.get();
+        return new CopySource(path(sstable), sstable.uncompressedLength(), isLater, reference);
+    }
+
+    /** One that was {@linkplain #keep kept}. */
+    static CopySource kept(ShadowFolder.Left left) {
+        return new CopySource(Path.of(left.path()), left.bytes(), left.isLater(), null);
+    }
+
+    /** Of the files of an SSTable, without the component. */
+    static Path path(SSTableReader sstable) {
+        return sstable.descriptor.baseFile().toPath();
+    }
+
+    /** Whether it came after the copy's first moment. */
+    boolean isLater() {
+        return isLater;
+    }
+
+    /** Of its content. */
+    long bytes() {
+        return bytes;
+    }
+
+    /**
+     * Opens it, if it is not open; {@link #release} follows.
+     *
+     * @throws IOException or a RuntimeException if it cannot be opened
+     */
+    SSTableReader open(TableMetadataRef table) throws IOException {
+        Ref<SSTableReader> open = reference;
+        if (open == null) {
+            Descriptor descriptor =
+                    Descriptor.fromFileWithComponent(
+                                    new File(data(path)), table.keyspace, table.name)
+                            .left;
+            open = DetachedSSTables.open(descriptor, table).selfRef();
+            reference = open;
+        }
+        return open.get();
+    }
+
+    /** When it is read no more: also deletes what was kept of it. */
+    void release() {
+        Ref<SSTableReader> open = reference;
+        if (open != null) open.release();
+        if (isKept) delete();
+    }
+
+    private Path directory() {
+        Path directory = path.getParent();
+        if (directory == null) throw new IllegalStateException(path + " is in no directory");
+        return directory;
+    }
+
+    private static Path data(Path path) {
+        return path.resolveSibling(path.getFileName() + "-Data.db");
+    }
+
+    private void delete() {
+        try {
+            try (DirectoryStream<Path> files =
+                    Files.newDirectoryStream(directory(), path.getFileName() + "-*")) {
+                for (Path file : files) Files.delete(file);
+            }
+            Files.delete(directory());
+        } catch (DirectoryNotEmptyException e) {
+            logger.debug("Others of the same stop are to be copied yet", e);
+        } catch (IOException | DirectoryIteratorException e) {
+            logger.warn("{} takes disk space until the node is restarted", path, e);
+        }
+    }
+
+    // Over a restart
+
+    /**
+     * Keeps its files for the next start; {@link Disk#syncDirectory} of where they are then makes
+     * that durable.
+     *
+     * @param live the SSTables of the table, which the next start finds
+     * @param stop names this stop
+     */
+    ShadowFolder.Left keep(Set<SSTableReader> live, long stop, Disk disk) throws IOException {
+        Ref<SSTableReader> open = reference;
+        Path where = path;
+        if (!isKept && open != null && !live.contains(open.get())) {
+            ShadowFolder folder = new ShadowFolder(directory(), disk);
+            folder.create();
+            Disk.makeDirectory(disk, folder.kept());
+            Path links = folder.kept().resolve(Long.toString(stop));
+            Disk.makeDirectory(disk, links);
+            open.get().createLinks(links.toString());
+            where = links.resolve(String.valueOf(path.getFileName()));
+        }
+        return new ShadowFolder.Left(where.toString(), bytes, isLater);
+    }
+
+    /** Whether something is there that {@link #keep} has left. */
+    static boolean isThere(ShadowFolder.Left left) {
+        Path path = Path.of(left.path());
+        Path stops = kept(left).directory().getParent();
+        return stops != null
+                && stops.endsWith(Path.of(ShadowFolder.NAME, KEPT))
+                && Files.isRegularFile(data(path));
+    }
+
+    /**
+     * Deletes what was kept by other stops than this.
+     *
+     * @param wanted without symbolic links
+     * @throws UncheckedIOException if the folder cannot be read
+     */
+    static void deleteOthers(ShadowFolder folder, Set<Path> wanted) {
+        if (!Files.isDirectory(folder.kept())) return;
+        try (DirectoryStream<Path> stops = Files.newDirectoryStream(folder.kept())) {
+            for (Path stop : stops) {
+                Path real = stop.toRealPath();
+                if (wanted.stream().noneMatch(each -> each.startsWith(real)))
+                    DirectoryTree.delete(stop);
+            }
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
+    }
+}
