@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /**
- * What an operator does with one node: start, settings, {@code nodetool}, migrations, snapshots,
+ * What an operator does with one node: start, settings, {@code nodetool}, shadows, snapshots,
  * refusals.
  */
 @NullMarked

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-package dev.petra.nodetests.operation;
+package dev.petra.nodetests.migration;
 
 import static dev.petra.nodetests.fixture.CrashPoints.CFS;
 import static dev.petra.nodetests.fixture.CrashPoints.OURS;
