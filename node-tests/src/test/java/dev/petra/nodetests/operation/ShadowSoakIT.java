@@ -64,6 +64,7 @@ class ShadowSoakIT {
     private static final List<String> FOUND_HERE =
             List.of(
                     "loses-row-deletions",
+                    "loses-cells-beside-a-row-deletion",
                     "loses-partition-deletions",
                     "ignores-range-tombstones",
                     "loses-row-markers",
@@ -78,6 +79,8 @@ class ShadowSoakIT {
     private static final int KEYS = 12;
     private static final int ROWS = 40;
     private static final int WIDE_ROWS = 3_000;
+
+    private static final String BATCH = "BEGIN UNLOGGED BATCH ";
 
     /** What ties are of, up to 1: long before all else. */
     private static final long TIE = -1;
@@ -237,8 +240,22 @@ class ShadowSoakIT {
                                 + "]"
                                 + row;
                 case 25 -> "UPDATE " + table + " SET l = ['p'] + l, m = m - {1}, e = e - {2}" + row;
+                case 26 -> replaced("DELETE FROM " + table, row, insert + "new')");
                 default -> insert + random.nextInt(1_000) + "')";
             };
+        }
+
+        /** A deletion and what is newer, in one update. */
+        private static String replaced(String delete, String row, String insert) {
+            long now = TimeUnit.MILLISECONDS.toMicros(System.currentTimeMillis());
+            return BATCH
+                    + delete
+                    + (" USING TIMESTAMP " + now)
+                    + row
+                    + "; "
+                    + insert
+                    + (" USING TIMESTAMP " + (now + 1))
+                    + "; APPLY BATCH";
         }
 
         /** None of what is of one timestamp expires. */
@@ -378,7 +395,8 @@ class ShadowSoakIT {
                             random.nextBoolean() ? BatchType.LOGGED : BatchType.UNLOGGED);
             for (int i = 0; i < 2; i++) {
                 String text = table.write(prefix, random);
-                if (!text.contains(" IF ")) batch = batch.add(SimpleStatement.newInstance(text));
+                if (!text.contains(" IF ") && !text.startsWith(BATCH))
+                    batch = batch.add(SimpleStatement.newInstance(text));
             }
             statement = batch;
         }
