@@ -20,7 +20,7 @@ final class ComparedReads {
     /** Reads that wait. */
     static final int MAX_WAITING = 256;
 
-    /** By then the client has its answer. */
+    /** After a read began: most clients have their answer then, and no request waits for this. */
     private static final long DELAY_NANOS = TimeUnit.MILLISECONDS.toNanos(100);
 
     /** Rows of a partition that are compared; a client's limit may be less. */
