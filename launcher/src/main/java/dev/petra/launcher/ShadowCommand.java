@@ -11,6 +11,7 @@ import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.HashMap;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import java.util.TreeMap;
 import java.util.concurrent.Callable;
@@ -50,6 +51,8 @@ final class ShadowCommand implements Runnable {
     static final class Report implements Callable<Integer> {
         private static final String SHADOWS = "SELECT * FROM petra.shadow";
         private static final String COMPARISONS = "SELECT * FROM petra.comparisons";
+        private static final String HEAP = "memtable_heap_bytes";
+        private static final String OFF_HEAP = "memtable_off_heap_bytes";
         private static final String ADDRESS = "native_address";
         private static final String PORT = "native_port";
 
@@ -78,6 +81,11 @@ final class ShadowCommand implements Runnable {
                 return figures.getLong(column);
             }
 
+            /** A node of an older version has not all columns. */
+            boolean has(String column) {
+                return figures.getColumnDefinitions().contains(column);
+            }
+
             double micros(String column) {
                 return figures.getDouble(column);
             }
@@ -88,17 +96,12 @@ final class ShadowCommand implements Runnable {
 
             /** Null if there was none, or the node is of a version that does not tell. */
             @Nullable String lateWrite() {
-                return figures.getColumnDefinitions().contains("late_write")
-                        ? figures.getString("late_write")
-                        : null;
+                return has("late_write") ? figures.getString("late_write") : null;
             }
 
             /** Whether it answers reads or why not; null where nobody wants it to. */
             @Nullable String answers() {
-                String answers =
-                        figures.getColumnDefinitions().contains("answers")
-                                ? figures.getString("answers")
-                                : null;
+                String answers = has("answers") ? figures.getString("answers") : null;
                 return answers == null || answers.equals("no: mode is shadow") ? null : answers;
             }
 
@@ -158,9 +161,21 @@ final class ShadowCommand implements Runnable {
                     sum(shadows, "equal"),
                     different,
                     sum(shadows, "not_comparable"));
+            long ofTable = sum(shadows, "table_bytes");
+            long ofShadow = sum(shadows, "shadow_bytes");
             out.printf(
-                    "  on disk: table %,d MiB, shadow %,d MiB, not purged yet%n",
-                    sum(shadows, "table_bytes") >> 20, sum(shadows, "shadow_bytes") >> 20);
+                    "  on disk: table %,d MiB, shadow %,d MiB, not purged yet%s%n",
+                    ofTable >> 20,
+                    ofShadow >> 20,
+                    caughtUp < shadows.size()
+                            ? "; not all is copied"
+                            : ": " + difference(ofTable, ofShadow));
+            if (shadows.stream().allMatch(shadow -> shadow.has(HEAP)))
+                out.printf(
+                        "  memory: the table's memtables take %,d MiB of the heap now and %,d MiB"
+                                + " outside of it; the engine's write buffers are outside of it,"
+                                + " within its 'memory'%n",
+                        sum(shadows, HEAP) >> 20, sum(shadows, OFF_HEAP) >> 20);
             out.printf(
                     "  reads on the slowest node, median and P99 in microseconds: table %,.0f and"
                             + " %,.0f, shadow %,.0f and %,.0f%n",
@@ -200,6 +215,19 @@ final class ShadowCommand implements Runnable {
                         "  see petra.shadow_differences, and the log, on each node that is named"
                                 + " here");
             return different == 0 && caughtUp == nodes;
+        }
+
+        /** What changing would save on disk, or cost. */
+        static String difference(long ofTable, long ofShadow) {
+            long less = (ofTable - ofShadow) >> 20;
+            if (ofTable >> 20 == 0) return "too little in SSTables to tell";
+            if (less == 0) return "about the same";
+            return String.format(
+                    Locale.ROOT,
+                    "the engine takes %,d MiB %s (%,d %%)",
+                    Math.abs(less),
+                    less > 0 ? "less" : "more",
+                    Math.round(100.0 * Math.abs(ofTable - ofShadow) / ofTable));
         }
 
         private static long sum(List<Shadow> shadows, String column) {

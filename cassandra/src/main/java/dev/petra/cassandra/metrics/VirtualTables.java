@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.cassandra.metrics;
 
+import com.codahale.metrics.Histogram;
 import com.codahale.metrics.Snapshot;
 import dev.petra.cassandra.engine.Engines;
 import dev.petra.cassandra.host.Host;
@@ -33,6 +34,7 @@ import org.apache.cassandra.db.marshal.Int32Type;
 import org.apache.cassandra.db.marshal.LongType;
 import org.apache.cassandra.db.marshal.TimestampType;
 import org.apache.cassandra.db.marshal.UTF8Type;
+import org.apache.cassandra.db.memtable.Memtable;
 import org.apache.cassandra.db.partitions.PartitionUpdate;
 import org.apache.cassandra.db.rows.Cell;
 import org.apache.cassandra.db.rows.Row;
@@ -58,6 +60,13 @@ public final class VirtualTables {
 
     private static final String TOKEN_RANGE = "token_range";
     private static final String SNAPSHOT = "snapshot";
+
+    // How long reads took, by side.
+    private static final String OF_TABLE = "table_read_micros_";
+    private static final String OF_SHADOW = "shadow_read_micros_";
+    private static final Map<String, Double> PERCENTILES =
+            Map.of("p50", 0.5, "p95", 0.95, "p99", 0.99, "p999", 0.999);
+    private static final String MAX = "max";
 
     private static final Logger logger = LoggerFactory.getLogger(VirtualTables.class);
 
@@ -284,7 +293,7 @@ public final class VirtualTables {
     }
 
     private static VirtualTable shadow() {
-        return new Table(
+        TableMetadata.Builder table =
                 table("shadow", "tables that an engine shadows, on this node")
                         .addPartitionKeyColumn("keyspace_name", UTF8Type.instance)
                         .addClusteringColumn("table_name", UTF8Type.instance)
@@ -304,18 +313,21 @@ public final class VirtualTables {
                         .addRegularColumn("left_to_table", LongType.instance)
                         .addRegularColumn("table_bytes", LongType.instance)
                         .addRegularColumn("shadow_bytes", LongType.instance)
-                        .addRegularColumn("table_read_micros_p50", DoubleType.instance)
-                        .addRegularColumn("table_read_micros_p99", DoubleType.instance)
-                        .addRegularColumn("shadow_read_micros_p50", DoubleType.instance)
-                        .addRegularColumn("shadow_read_micros_p99", DoubleType.instance)
-                        .build(),
+                        .addRegularColumn("memtable_heap_bytes", LongType.instance)
+                        .addRegularColumn("memtable_off_heap_bytes", LongType.instance);
+        for (String side : List.of(OF_TABLE, OF_SHADOW)) {
+            PERCENTILES.forEach(
+                    (name, value) -> table.addRegularColumn(side + name, DoubleType.instance));
+            table.addRegularColumn(side + MAX, LongType.instance);
+        }
+        return new Table(
+                table.build(),
                 result -> Shadows.all().forEach(shadow -> addShadow(result, shadow)));
     }
 
     private static void addShadow(SimpleDataSet result, Shadow shadow) {
         ShadowStatistics statistics = shadow.statistics();
-        Snapshot ofTable = statistics.tableMicros.getSnapshot();
-        Snapshot ofShadow = statistics.shadowMicros.getSnapshot();
+        Memtable.MemoryUsage memtables = shadow.memtableMemory();
         result.row(shadow.keyspace(), shadow.table())
                 .column("caught_up", shadow.isCaughtUp())
                 .column("state", shadow.state())
@@ -333,10 +345,16 @@ public final class VirtualTables {
                 .column("left_to_table", statistics.leftToTable.sum())
                 .column("table_bytes", shadow.tableBytes())
                 .column("shadow_bytes", shadow.diskBytes())
-                .column("table_read_micros_p50", ofTable.getMedian())
-                .column("table_read_micros_p99", ofTable.get99thPercentile())
-                .column("shadow_read_micros_p50", ofShadow.getMedian())
-                .column("shadow_read_micros_p99", ofShadow.get99thPercentile());
+                .column("memtable_heap_bytes", memtables.ownsOnHeap)
+                .column("memtable_off_heap_bytes", memtables.ownsOffHeap);
+        addTimes(result, OF_TABLE, statistics.reads.tableMicros);
+        addTimes(result, OF_SHADOW, statistics.reads.shadowMicros);
+    }
+
+    private static void addTimes(SimpleDataSet result, String side, Histogram micros) {
+        Snapshot now = micros.getSnapshot();
+        PERCENTILES.forEach((name, part) -> result.column(side + name, now.getValue(part)));
+        result.column(side + MAX, now.getMax());
     }
 
     @SuppressWarnings("JavaUtilDate") // what Cassandra's type of timestamps is made from

@@ -90,8 +90,8 @@ final class ComparedReads {
             Attempt attempt = new Attempt(shadow, copy, command, extent);
             outcome = attempt.run();
             if (attempt.tableMicros() > 0) {
-                shadow.statistics().tableMicros.update(attempt.tableMicros());
-                shadow.statistics().shadowMicros.update(attempt.shadowMicros());
+                shadow.statistics().reads.update(attempt.tableMicros(), attempt.shadowMicros());
+                ShadowMetrics.read(attempt.tableMicros(), attempt.shadowMicros());
             }
             if (outcome != null) break;
         }

@@ -215,6 +215,14 @@ public final class Shadow {
         return cfs.metric.liveDiskSpaceUsed.getCount();
     }
 
+    /** What the table's memtables take, those that are being flushed included. */
+    public Memtable.MemoryUsage memtableMemory() {
+        Memtable.MemoryUsage usage = Memtable.newMemoryUsage();
+        for (Memtable memtable : cfs.getTracker().getView().getAllMemtables())
+            memtable.addMemoryUsageTo(usage);
+        return usage;
+    }
+
     /** What was compared. */
     public ShadowStatistics statistics() {
         return statistics;

@@ -10,14 +10,22 @@ import java.util.function.ToLongFunction;
 import org.apache.cassandra.metrics.DefaultNameFactory;
 
 /**
- * Gauges over all shadows of the node beside Cassandra's metrics, as {@code
- * org.apache.cassandra.metrics:type=Petra,scope=shadow,name=<Metric>}. {@code petra.shadow} has
- * them by table.
+ * Sums over all shadows of the node, and how long the reads of all took, beside Cassandra's
+ * metrics, as {@code org.apache.cassandra.metrics:type=Petra,scope=shadow,name=<Metric>}. {@code
+ * petra.shadow} has them by table.
  */
 final class ShadowMetrics {
     private static final DefaultNameFactory NAMES = new DefaultNameFactory("Petra", "shadow");
 
+    /** Percentiles of several tables do not add up, so these are of their reads together. */
+    private static final ReadTimes READS = new ReadTimes();
+
     private ShadowMetrics() {}
+
+    /** Counts a read of both sides, of any shadow. */
+    static void read(long tableMicros, long shadowMicros) {
+        READS.update(tableMicros, shadowMicros);
+    }
 
     /** To be called once. */
     static void register() {
@@ -33,6 +41,10 @@ final class ShadowMetrics {
         gauge("Answering", shadow -> shadow.isAnswering() ? 1 : 0);
         count("Answered", statistics -> statistics.answered);
         count("LeftToTable", statistics -> statistics.leftToTable);
+        gauge("TableBytes", Shadow::tableBytes);
+        gauge("ShadowBytes", Shadow::diskBytes);
+        Metrics.register(NAMES.createMetricName("TableReadMicros"), READS.tableMicros);
+        Metrics.register(NAMES.createMetricName("ShadowReadMicros"), READS.shadowMicros);
     }
 
     private static void count(String name, Function<ShadowStatistics, LongAdder> count) {

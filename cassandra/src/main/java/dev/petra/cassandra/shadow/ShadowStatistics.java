@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.cassandra.shadow;
 
-import com.codahale.metrics.Histogram;
 import java.util.concurrent.atomic.LongAdder;
-import org.apache.cassandra.metrics.DecayingEstimatedHistogramReservoir;
 
 /** What the comparisons of one table, or of all, have found since the node started. Thread-safe. */
 public final class ShadowStatistics {
@@ -28,8 +26,6 @@ public final class ShadowStatistics {
     /** Reads of single partitions that the table has answered in mode fallback. */
     public final LongAdder leftToTable = new LongAdder();
 
-    /** How long reads took, in microseconds: of the table, as for a comparison. */
-    public final Histogram tableMicros = new Histogram(new DecayingEstimatedHistogramReservoir());
-
-    public final Histogram shadowMicros = new Histogram(new DecayingEstimatedHistogramReservoir());
+    /** How long reads that were compared took. */
+    public final ReadTimes reads = new ReadTimes();
 }

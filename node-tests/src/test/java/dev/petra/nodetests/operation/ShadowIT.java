@@ -181,13 +181,25 @@ class ShadowIT {
         assertThat(row.getLong("different")).as("seed %s", seed).isZero();
         assertThat(row.getLong("copies")).isEqualTo(1);
         assertThat(row.isNull("late_write")).as("%s", row.getFormattedContents()).isTrue();
-        assertThat(row.getDouble("table_read_micros_p99")).isPositive();
-        assertThat(row.getDouble("shadow_read_micros_p99")).isPositive();
+        for (String side : List.of("table", "shadow")) {
+            String micros = side + "_read_micros_";
+            assertThat(row.getDouble(micros + "p50")).isPositive();
+            assertThat(row.getDouble(micros + "p95"))
+                    .isBetween(row.getDouble(micros + "p50"), row.getDouble(micros + "p99"));
+            assertThat(row.getDouble(micros + "p999"))
+                    .isBetween(row.getDouble(micros + "p99"), (double) row.getLong(micros + "max"));
+        }
+        // Which of the two depends on the kind of memtable.
+        assertThat(row.getLong("memtable_heap_bytes") + row.getLong("memtable_off_heap_bytes"))
+                .isPositive();
         NodeTool.Result report = report();
         assertThat(report.exitCode()).as(report.output()).isZero();
         assertThat(report.output())
                 .contains("ks.t: 1 of 1 nodes have caught up")
                 .containsPattern("answers compared: [0-9,]+, equal: [1-9][0-9,]*, different: 0, ")
+                .containsPattern("on disk: table [0-9,]+ MiB, shadow [0-9,]+ MiB, not purged yet: ")
+                .containsPattern(
+                        "memtables take [0-9,]+ MiB of the heap now and [0-9,]+ MiB outside")
                 .containsPattern("table [1-9][0-9,]* and [1-9][0-9,]*, shadow [1-9]");
     }
 
