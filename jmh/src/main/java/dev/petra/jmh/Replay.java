@@ -77,6 +77,9 @@ public final class Replay implements Callable<Integer> {
     /** Percent: a JVM is slow until it has compiled what it runs, and a log may be short. */
     private static final int WARMUP = 20;
 
+    /** The metric of what the tables take when they are compacted, before requests are timed. */
+    static final String ON_DISK = "on disk";
+
     @Spec
     @SuppressWarnings("NullAway.Init") // picocli sets it before it runs anything.
     private CommandSpec spec;
@@ -427,6 +430,7 @@ public final class Replay implements Callable<Integer> {
         try (Node node = new Node(engine, directory);
                 QueryLog log = new QueryLog(logs)) {
             node.settle();
+            double onDisk = node.dataBytes() / 1048576.0;
             // No more than was counted: a node may go on writing its log.
             Selection selection = selection(log, survey.requests());
             Pace first = pace(node);
@@ -441,6 +445,7 @@ public final class Replay implements Callable<Integer> {
             failed.computeIfAbsent(engine.label(), label -> new BitSet()).or(failures);
             Run run = new Run("log", Access.Level.CLIENT, gc, "replay", engine);
             figures.add(run, Report.FAILED, "requests", failures.cardinality());
+            figures.add(run, ON_DISK, "MiB", onDisk);
             Histogram reads = pace.reads();
             Histogram writes = pace.writes();
             long answered = reads.getTotalCount() + writes.getTotalCount();
@@ -632,6 +637,16 @@ public final class Replay implements Callable<Integer> {
             }
             Quiet.await(process.probe());
             Quiet.sync();
+        }
+
+        /** What the tables take on disk; there are no others in their keyspaces. */
+        long dataBytes() throws IOException {
+            long bytes = 0;
+            Path data = process.directory().resolve("data");
+            for (String keyspace :
+                    names().stream().map(TableSchema.Table::keyspace).distinct().toList())
+                bytes += Quiet.dataBytes(data.resolve(keyspace));
+            return bytes;
         }
 
         private void end() throws IOException {

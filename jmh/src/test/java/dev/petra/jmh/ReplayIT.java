@@ -226,6 +226,13 @@ class ReplayIT {
             for (String metric : List.of("throughput", "read P99", "write P50", "stall", "failed"))
                 assertThat(results.figures())
                         .anyMatch(f -> f.engine().equals(engine) && f.metric().equals(metric));
+        assertThat(results.figures())
+                .filteredOn(figure -> figure.metric().equals(Replay.ON_DISK))
+                .extracting(Figure::engine)
+                .containsExactlyInAnyOrder("rocks", "legacy-latest");
+        assertThat(results.figures())
+                .filteredOn(figure -> figure.metric().equals(Replay.ON_DISK))
+                .allSatisfy(figure -> assertThat(figure.min()).isPositive());
         assertThat(out.resolve("report.html")).content().contains("rocks");
         assertThat(out.resolve("work")).doesNotExist();
 

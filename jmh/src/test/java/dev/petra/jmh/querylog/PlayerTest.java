@@ -2,6 +2,7 @@
 package dev.petra.jmh.querylog;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.within;
 
 import com.datastax.oss.driver.api.core.CqlIdentifier;
 import com.datastax.oss.driver.api.core.CqlSession;
@@ -23,10 +24,13 @@ import java.util.List;
 import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionStage;
+import java.util.concurrent.TimeUnit;
 import java.util.function.Function;
 import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /** Asking, comparing and taking times, of nodes that are made up. */
 class PlayerTest {
@@ -196,6 +200,90 @@ class PlayerTest {
         assertThat(pace.writes().getTotalCount()).isZero();
         assertThat(pace.failed()).isEqualTo(BitSet.valueOf(new long[] {0b11000}));
         assertThat(pace.errors()).containsOnlyKeys("DriverTimeoutException");
+    }
+
+    /** Three reads, each that much later than the one before. */
+    private void writtenApart(long millis) {
+        try (WrittenLog log = new WrittenLog(directory)) {
+            log.query("SELECT 1 FROM ks.t").later(millis).query("SELECT 2 FROM ks.t");
+            log.later(millis).query("SELECT 3 FROM ks.t");
+        }
+    }
+
+    /** None is asked before it is due, and the rate is that of the log. */
+    @ParameterizedTest
+    @ValueSource(doubles = {1, 2})
+    void requestsAreAskedWhenTheyAreDue(double speed) {
+        writtenApart(200);
+        List<Long> asked = new ArrayList<>();
+        Pace pace =
+                new Pace(
+                        player(
+                                cql -> {
+                                    asked.add(System.nanoTime());
+                                    return row(0, 0, 0, 1);
+                                }),
+                        speed,
+                        2);
+        long start = System.nanoTime();
+        try (QueryLog log = new QueryLog(List.of(directory))) {
+            pace.run(selection(log), Long.MAX_VALUE);
+        }
+        assertThat(asked).hasSize(3);
+        for (int i = 0; i < 3; i++)
+            assertThat(asked.get(i) - start)
+                    .isGreaterThanOrEqualTo(
+                            (long) (i * TimeUnit.MILLISECONDS.toNanos(200) / speed));
+        assertThat(pace.rate()).isCloseTo(3 / 0.4 * speed, within(0.001));
+        assertThat(pace.reads().getTotalCount()).isEqualTo(3);
+    }
+
+    /**
+     * Requests that could not be asked in time have waited, whether the node has not answered those
+     * before or whoever asks was held up.
+     */
+    @ParameterizedTest
+    @ValueSource(booleans = {true, false})
+    void timesCountFromWhenARequestWasDue(boolean isNodeSlow) {
+        writtenApart(200);
+        long delay = 900;
+        Pace pace =
+                new Pace(
+                        player(
+                                cql -> {
+                                    if (!cql.contains("1")) return row(0, 0, 0, 1);
+                                    if (isNodeSlow)
+                                        return row(0, 0, 0, 1)
+                                                .thenApplyAsync(
+                                                        rows -> rows,
+                                                        CompletableFuture.delayedExecutor(
+                                                                delay, TimeUnit.MILLISECONDS));
+                                    sleep(delay);
+                                    return row(0, 0, 0, 1);
+                                }),
+                        1,
+                        1);
+        try (QueryLog log = new QueryLog(List.of(directory))) {
+            pace.run(selection(log), Long.MAX_VALUE);
+        }
+        // Due 0, 200 and 400 ms after the first, which was answered after 900 ms: all that is
+        // counted is at least the rest of these. Of three digits.
+        assertThat(pace.reads().getTotalCount()).isEqualTo(3);
+        assertThat(pace.reads().getMinValue())
+                .isGreaterThan(TimeUnit.MILLISECONDS.toNanos(delay - 400 - 1));
+        assertThat(pace.reads().getValueAtPercentile(50))
+                .isGreaterThan(TimeUnit.MILLISECONDS.toNanos(delay - 200 - 1));
+        assertThat(pace.reads().getMaxValue())
+                .isGreaterThan(TimeUnit.MILLISECONDS.toNanos(delay - 1));
+    }
+
+    private static void sleep(long millis) {
+        try {
+            TimeUnit.MILLISECONDS.sleep(millis);
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+            throw new AssertionError(e);
+        }
     }
 
     @Test

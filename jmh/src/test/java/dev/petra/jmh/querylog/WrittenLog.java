@@ -39,6 +39,7 @@ final class WrittenLog implements AutoCloseable {
     private final ChronicleQueue queue;
     private final ExcerptAppender appender;
     private long hours;
+    private long millis;
 
     WrittenLog(Path directory) {
         DatabaseDescriptor.clientInitialization();
@@ -71,7 +72,7 @@ final class WrittenLog implements AutoCloseable {
 
     WrittenLog query(String cql) {
         FullQueryLogger.Query query =
-                new FullQueryLogger.Query(cql, options(List.of()), state(), hours * HOUR);
+                new FullQueryLogger.Query(cql, options(List.of()), state(), hours * HOUR + millis);
         appender.writeDocument(query);
         query.release();
         return this;
@@ -85,7 +86,7 @@ final class WrittenLog implements AutoCloseable {
                         Stream.of(cql).map(text -> List.<ByteBuffer>of()).toList(),
                         options(List.of()),
                         state(),
-                        hours * HOUR);
+                        hours * HOUR + millis);
         appender.writeDocument(batch);
         batch.release();
         return this;
@@ -94,6 +95,12 @@ final class WrittenLog implements AutoCloseable {
     WrittenLog anHourLater() {
         clock.advanceMillis(HOUR);
         hours++;
+        return this;
+    }
+
+    /** What comes next began later, in the same segment. */
+    WrittenLog later(long millis) {
+        this.millis += millis;
         return this;
     }
 
