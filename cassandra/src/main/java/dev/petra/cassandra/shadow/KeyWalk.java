@@ -10,6 +10,8 @@ import java.util.Collection;
 import java.util.Collections;
 import java.util.Comparator;
 import java.util.List;
+import java.util.NavigableSet;
+import java.util.Objects;
 import java.util.PriorityQueue;
 import java.util.SortedSet;
 import java.util.TreeSet;
@@ -62,6 +64,11 @@ final class KeyWalk {
     private boolean isOver;
     private int opened;
 
+    // Of the last call.
+    private @Nullable DataRange walked;
+    private @Nullable Found ofStore;
+    private SortedSet<DecoratedKey> keys = new TreeSet<>();
+
     /**
      * Those of a table and of its shadow.
      *
@@ -75,6 +82,7 @@ final class KeyWalk {
                 (walk, wanted, sides) -> {
                     find(false, () -> walk.findInTable(cfs, wanted, sides));
                     find(true, () -> sides.add(walk.ofShadow(store, wanted)));
+                    walk.ofStore = sides.get(sides.size() - 1);
                 },
                 range,
                 checkpoint);
@@ -134,9 +142,10 @@ final class KeyWalk {
     SortedSet<DecoratedKey> next() {
         opened = 0;
         DataRange range = DataRange.forKeyRange(new Range<>(after, end));
+        walked = range;
         List<Found> sides = new ArrayList<>();
         search.find(this, range, sides);
-        SortedSet<DecoratedKey> keys = new TreeSet<>();
+        keys = new TreeSet<>();
         for (Found side : sides) keys.addAll(side.keys());
         // Behind the last key of a side that has more, that side was not looked at.
         for (Found side : sides)
@@ -147,7 +156,35 @@ final class KeyWalk {
         return keys;
     }
 
-    private static void find(boolean isShadow, Runnable search) {
+    /** Those of the last keys that the store did not give, which may be on their way to it. */
+    SortedSet<DecoratedKey> onlyInTable() {
+        return notOf(ofStore, keys);
+    }
+
+    /**
+     * Walks the store once more.
+     *
+     * @param some of the last keys
+     * @return those of them that the store does not give
+     * @throws Comparison.SideFailure if it cannot be read
+     */
+    SortedSet<DecoratedKey> missedAgain(TableStore store, Collection<DecoratedKey> some) {
+        DataRange range = Objects.requireNonNull(walked);
+        List<Found> again = new ArrayList<>();
+        find(true, () -> again.add(ofShadow(store, range)));
+        return notOf(again.get(0), some);
+    }
+
+    /** Those that were looked for and not found. */
+    private static SortedSet<DecoratedKey> notOf(
+            @Nullable Found found, Collection<DecoratedKey> keys) {
+        NavigableSet<DecoratedKey> rest = new TreeSet<>(keys);
+        if (found == null) return rest;
+        found.keys().forEach(rest::remove);
+        return found.isAll() ? rest : rest.headSet(found.keys().get(found.keys().size() - 1), false);
+    }
+
+    static void find(boolean isShadow, Runnable search) {
         try {
             search.run();
         } catch (Timed.TooLong e) {

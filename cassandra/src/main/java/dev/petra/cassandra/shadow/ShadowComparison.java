@@ -2,10 +2,17 @@
 package dev.petra.cassandra.shadow;
 
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
+import java.util.Objects;
+import java.util.Set;
+import java.util.TreeSet;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
 import org.apache.cassandra.db.ClusteringPrefix;
 import org.apache.cassandra.db.DecoratedKey;
+import org.apache.cassandra.db.rows.UnfilteredRowIterator;
 import org.apache.cassandra.dht.Range;
 import org.apache.cassandra.dht.Token;
 import org.apache.cassandra.utils.FBUtilities;
@@ -46,6 +53,13 @@ class ShadowComparison extends TableComparison {
 
     /** Writes that are in the shadow soon. */
     private static final int SHORT_QUEUE = 256;
+
+    private static final Comparison.Outcome MISSED =
+            new Comparison.Outcome(
+                    Comparison.Result.DIFFERENT,
+                    "the partition",
+                    "its key is found among all keys",
+                    "the store's scan of all keys does not find the partition; a read of it does");
 
     /** Before an attempt; an engine may be behind for long. */
     private static final long QUEUE_PATIENCE_NANOS = TimeUnit.SECONDS.toNanos(1);
@@ -106,6 +120,58 @@ class ShadowComparison extends TableComparison {
     @Override
     void compare(DecoratedKey key) throws Ended, InterruptedException {
         compare(new Rest(key, null, false), false);
+    }
+
+    /**
+     * Looks for partitions that the shadow has, and that are not found where it is read by ranges.
+     * All that was written when such a key is looked for once more was in the shadow then, and
+     * nothing comes to it until it is read: see {@link WriteClock}.
+     */
+    @Override
+    Set<DecoratedKey> countMissed(KeyWalk walk) throws Ended, InterruptedException {
+        Set<DecoratedKey> missed = new TreeSet<>();
+        Map<DecoratedKey, Long> quiet = new HashMap<>();
+        if (walk.onlyInTable().isEmpty()) return missed;
+        awaitShortQueue();
+        long arrivals = copy.arrivalsIfCaughtUp();
+        for (DecoratedKey key : walk.onlyInTable()) {
+            long moment = copy.clock.quietSince(WriteClock.stripe(key));
+            if (moment != WriteClock.WRITING) quiet.put(key, moment);
+        }
+        if (quiet.isEmpty() || arrivals == ShadowCopy.NOT_CAUGHT_UP) return missed;
+        try {
+            for (DecoratedKey key : walk.missedAgain(copy.store, quiet.keySet())) {
+                throttle(PER_READ);
+                long moment = Objects.requireNonNull(quiet.get(key));
+                // The clock after the read.
+                if (isInStore(key)
+                        && copy.clock.isQuietSince(WriteClock.stripe(key), moment)
+                        && copy.arrivalsIfCaughtUp() == arrivals) {
+                    count(key, MISSED);
+                    missed.add(key);
+                }
+            }
+        } catch (Timed.TooLong e) {
+            check();
+            throw e;
+        }
+        return missed;
+    }
+
+    private boolean isInStore(DecoratedKey key) {
+        AtomicBoolean found = new AtomicBoolean();
+        KeyWalk.find(
+                true,
+                () -> {
+                    try (UnfilteredRowIterator rows =
+                            Attempt.readAside(
+                                    copy.store,
+                                    command(cfs.metadata(), FBUtilities.nowInSeconds(), key, null),
+                                    () -> Timed.check(() -> end() == null))) {
+                        found.set(!rows.isEmpty());
+                    }
+                });
+        return found.get();
     }
 
     /** Compares a partition, or what is behind a place of it, piece by piece. */

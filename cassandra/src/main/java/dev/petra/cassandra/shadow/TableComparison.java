@@ -7,6 +7,7 @@ import java.util.ArrayList;
 import java.util.EnumMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.SortedSet;
 import java.util.concurrent.atomic.LongAdder;
 import java.util.stream.Collectors;
@@ -263,6 +264,11 @@ public abstract class TableComparison {
     /** Waits until something can be compared. Called before keys are looked for. */
     abstract void awaitReady() throws Ended, InterruptedException;
 
+    /** Counts and returns those of the last keys that differ before anything is compared. */
+    Set<DecoratedKey> countMissed(KeyWalk walk) throws Ended, InterruptedException {
+        return Set.of();
+    }
+
     /** Compares and counts one partition. */
     abstract void compare(DecoratedKey key) throws Ended, InterruptedException;
 
@@ -325,6 +331,7 @@ public abstract class TableComparison {
             awaitReady();
             SortedSet<DecoratedKey> keys = next(walk);
             throttle((long) PER_SSTABLE * walk.opened());
+            keys.removeAll(countMissed(walk));
             for (DecoratedKey key : keys) compare(key);
             Token done = walk.isOver() ? range.right : walk.token();
             if (all > 0) tokensDone = before + size(range.left, done) / all;

@@ -88,6 +88,12 @@ class KeyWalkTest {
 
     private SSTableReader sstable(int number, SortedSet<DecoratedKey> keys) {
         all.addAll(keys);
+        return sstable(directory, reference, number, keys);
+    }
+
+    /** An SSTable with a row in each of some partitions, of a table as that of this test. */
+    static SSTableReader sstable(
+            Path directory, TableMetadataRef reference, int number, SortedSet<DecoratedKey> keys) {
         Descriptor descriptor =
                 new Descriptor(new File(directory), "ks", "t", new SequenceBasedSSTableId(number));
         try (SSTableTxnWriter writer =

@@ -8,20 +8,27 @@ import dev.petra.engine.EngineSettings;
 import dev.petra.engine.StorageEngine;
 import dev.petra.engine.TableStore;
 import dev.petra.engine.conformance.TestTable;
+import dev.petra.engine.mutants.NamedMutations;
 import dev.petra.engine.reference.MemoryEngineProvider;
+import java.lang.reflect.Proxy;
 import java.nio.file.Path;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.TreeSet;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.BiFunction;
+import java.util.function.Consumer;
 import org.apache.cassandra.db.ClusteringBound;
 import org.apache.cassandra.db.ClusteringPrefix;
 import org.apache.cassandra.db.ColumnFamilyStore;
+import org.apache.cassandra.db.DataRange;
 import org.apache.cassandra.db.DecoratedKey;
 import org.apache.cassandra.db.SinglePartitionReadCommand;
 import org.apache.cassandra.db.Slices;
 import org.apache.cassandra.db.filter.ClusteringIndexSliceFilter;
 import org.apache.cassandra.db.lifecycle.Tracker;
+import org.apache.cassandra.dht.Bounds;
 import org.apache.cassandra.dht.Murmur3Partitioner;
 import org.apache.cassandra.dht.Range;
 import org.apache.cassandra.dht.Token;
@@ -34,6 +41,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /** The order of attempts, whose results are made up, and how a comparison ends. */
 class TableComparisonTest {
@@ -52,31 +60,48 @@ class TableComparisonTest {
     @SuppressWarnings("NullAway.Init")
     private ShadowCopy copy;
 
+    private final Tracker tracker = Tracker.newDummyTracker();
+    private final TableMetadataRef reference = TableMetadataRef.forOfflineTools(TABLE.metadata());
+
+    @SuppressWarnings("NullAway.Init")
+    private TableStore store;
+
     private int attempts;
 
     @BeforeEach
     void open() {
-        Hollow.set(
-                cfs,
-                ColumnFamilyStore.class,
-                "metadata",
-                TableMetadataRef.forOfflineTools(TABLE.metadata()));
-        Hollow.set(cfs, ColumnFamilyStore.class, "data", Tracker.newDummyTracker());
+        Hollow.set(cfs, ColumnFamilyStore.class, "metadata", reference);
+        Hollow.set(cfs, ColumnFamilyStore.class, "data", tracker);
         Hollow.set(cfs, ColumnFamilyStore.class, "readOrdering", new OpOrder());
-        TableStore store = engine.openStore(TABLE.spec(directory.resolve("store")));
-        for (int i = 0; i < 2; i++)
-            store.write(TABLE.update("k" + i).row(1).set("v", "x").end().build());
+        store = engine.openStore(TABLE.spec(directory.resolve("store")));
+        for (int i = 0; i < 2; i++) write("k" + i);
         shadow =
                 new Shadow(
                         cfs,
                         ShadowFactory.consume(new HashMap<>(Map.of("engine", "rocks")), false),
                         null);
-        copy = new ShadowCopy(cfs, store, 1, new LateWrites(), () -> new LateWrites.Moment(0, 0));
+        copy(store);
+    }
+
+    private void copy(TableStore of) {
+        copy = new ShadowCopy(cfs, of, 1, new LateWrites(), () -> new LateWrites.Moment(0, 0));
         Hollow.set(copy, ShadowCopy.class, "caughtUp", true);
+    }
+
+    private void write(String key) {
+        store.write(TABLE.update(key).row(1).set("v", "x").end().build());
+    }
+
+    /** The table has so many, in an SSTable. */
+    private void partitionsOfTable(int number) {
+        TreeSet<DecoratedKey> keys = new TreeSet<>();
+        for (int i = 0; i < number; i++) keys.add(TABLE.key("k" + i));
+        tracker.addInitialSSTables(List.of(KeyWalkTest.sstable(directory, reference, 1, keys)));
     }
 
     @AfterEach
     void close() {
+        tracker.getView().liveSSTables().forEach(each -> each.selfRef().release());
         engine.close();
     }
 
@@ -227,6 +252,99 @@ class TableComparisonTest {
                 .isEqualTo("1 could not be read within read_request_timeout; partition keys: k1");
         // Three times, and three times at the end.
         assertThat(attempts).isEqualTo(6);
+    }
+
+    /** Reads of the partition find it, and so do comparisons. */
+    @Test
+    void aPartitionThatOnlyTheStoresScanDoesNotFindDiffers() {
+        partitionsOfTable(10);
+        for (int i = 2; i < 10; i++) write("k" + i);
+        copy(NamedMutations.of("skips-partitions-in-scans").apply(store));
+        TableComparison comparison = comparison(0);
+        comparison.run();
+        assertThat(comparison.state()).isEqualTo("complete");
+        assertThat(comparison.compared()).isEqualTo(10);
+        assertThat(comparison.different()).isEqualTo(1);
+        assertThat(comparison.equal()).isEqualTo(9);
+        assertThat(shadow.differences())
+                .singleElement()
+                .satisfies(each -> assertThat(each.shadow()).contains("scan of all keys"));
+    }
+
+    /** The comparison of the partition itself is made up here, and would find it. */
+    @Test
+    void whatIsNotInTheStoreAtAllIsNoFaultOfItsScan() {
+        partitionsOfTable(3);
+        comparesEqual(3);
+    }
+
+    /** What the store gives when it is walked once more was on its way before. */
+    @Test
+    void whatTheStoreGivesTheSecondTimeIsNoDifference() {
+        partitionsOfTable(3);
+        AtomicInteger walks = new AtomicInteger();
+        copy(
+                beforeScans(
+                        isOfOne -> {
+                            if (!isOfOne && walks.incrementAndGet() == 2) write("k2");
+                        }));
+        comparesEqual(3);
+        assertThat(walks).hasValue(2);
+    }
+
+    /** The table has it first, as always; it comes to the shadow before that is read. */
+    @ParameterizedTest
+    @ValueSource(booleans = {true, false})
+    void whatComesBehindTheWalksIsNoDifference(boolean isWrite) {
+        partitionsOfTable(3);
+        int stripe = WriteClock.stripe(TABLE.key("k2"));
+        AtomicInteger reads = new AtomicInteger();
+        copy(
+                beforeScans(
+                        isOfOne -> {
+                            if (!isOfOne) return;
+                            reads.incrementAndGet();
+                            if (isWrite) copy.clock.begin(stripe);
+                            // As copied from an SSTable that has arrived.
+                            else Hollow.set(copy, ShadowCopy.class, "arrivals", 1L);
+                            write("k2");
+                            if (isWrite) copy.clock.end(stripe);
+                        }));
+        comparesEqual(3);
+        assertThat(reads).hasValue(1);
+    }
+
+    /** Nor is it read: what is on its way is not there yet. */
+    @Test
+    void whatIsOnItsWayIsNotLookedFor() {
+        partitionsOfTable(3);
+        AtomicInteger scans = new AtomicInteger();
+        copy(beforeScans(isOfOne -> scans.incrementAndGet()));
+        copy.clock.begin(WriteClock.stripe(TABLE.key("k2")));
+        comparesEqual(3);
+        assertThat(scans).hasValue(1);
+    }
+
+    private void comparesEqual(int partitions) {
+        TableComparison comparison = comparison(0);
+        comparison.run();
+        assertThat(comparison.state()).isEqualTo("complete");
+        assertThat(comparison.equal()).isEqualTo(partitions);
+        assertThat(comparison.compared()).isEqualTo(partitions);
+    }
+
+    /** The store, with something done before it is scanned for all keys or for one. */
+    private TableStore beforeScans(Consumer<Boolean> todo) {
+        return (TableStore)
+                Proxy.newProxyInstance(
+                        TableStore.class.getClassLoader(),
+                        new Class<?>[] {TableStore.class},
+                        (proxy, method, arguments) -> {
+                            if (method.getName().equals("scanAside"))
+                                todo.accept(
+                                        ((DataRange) arguments[0]).keyRange() instanceof Bounds);
+                            return method.invoke(store, arguments);
+                        });
     }
 
     /** Nobody could begin another until the one that it waits for has ended. */
