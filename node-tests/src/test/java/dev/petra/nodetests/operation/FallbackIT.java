@@ -37,6 +37,7 @@ import org.junit.jupiter.api.io.CleanupMode;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /** Tables whose shadow answers reads, with Cassandra's storage to fall back to at any time. */
 class FallbackIT {
@@ -331,7 +332,13 @@ class FallbackIT {
         awaitAnswering("truncated");
         assertThat(value("truncated", 1, 5)).isNull();
         long before = answered("truncated");
-        Path rows = TableFiles.of(node, "ks", "truncated").directory().resolve("snapshots/rows");
+        Path snapshots = TableFiles.of(node, "ks", "truncated").directory().resolve("snapshots");
+        for (Path each : TableFiles.children(snapshots))
+            assertThat(TableFiles.children(each))
+                    .as("the table alone in %s", each)
+                    .isNotEmpty()
+                    .allMatch(Files::isRegularFile);
+        Path rows = snapshots.resolve("rows");
         Path imported = Files.createDirectories(directory.resolve("import/ks/truncated"));
         for (Path each : TableFiles.children(rows))
             if (each.getFileName().toString().contains("-big-")
@@ -342,6 +349,49 @@ class FallbackIT {
         awaitAnswering("truncated");
         for (int c = 0; c < 10; c++) assertThat(value("truncated", 1, c)).isEqualTo("v");
         assertThat(answered("truncated")).isGreaterThanOrEqualTo(before + 10);
+    }
+
+    /** Which would take ten seconds here. */
+    @ParameterizedTest
+    @ValueSource(strings = {"shadow", "fallback"})
+    void nothingIsCopiedOnTheWayBack(String mode) throws Exception {
+        String table = "back_" + mode;
+        create(table);
+        PreparedStatement insert =
+                session.prepare("INSERT INTO ks." + table + " (k, c, v) VALUES (?, 1, ?)");
+        for (int k = 0; k < 200; k++) session.execute(insert.bind(k, "v".repeat(50_000)));
+        node.nodetool("flush", "ks", table);
+        alter(table, "rocks_" + mode);
+        TestNode.await(
+                "a shadow",
+                PATIENCE,
+                () -> ShadowTable.row(session, table).getBoolean("caught_up"));
+        List<Path> before = sstables(table);
+        assertThat(before).isNotEmpty();
+        node.nodetool("setcompactionthroughput", "1");
+        try {
+            long began = System.nanoTime();
+            alter(table, "default");
+            System.out.printf(
+                    "From %s to default: %d ms%n",
+                    mode, TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - began));
+            assertThat(session.execute("SELECT * FROM petra.migrations").all()).isEmpty();
+            assertThat(node.tryNodetool("compactionstats").output()).doesNotContain(table);
+            assertThat(ShadowTable.row(session, table)).isNull();
+            assertThat(sstables(table)).containsExactlyElementsOf(before);
+        } finally {
+            node.nodetool("setcompactionthroughput", "64");
+        }
+        for (int k = 0; k < 200; k++) assertThat(value(table, k, 1)).hasSize(50_000);
+        TestNode.await("no shadow", PATIENCE, () -> !Files.exists(ShadowTable.folder(node, table)));
+        session.execute("DROP TABLE ks." + table);
+    }
+
+    private static List<Path> sstables(String table) {
+        return TableFiles.children(TableFiles.of(node, "ks", table).directory()).stream()
+                .filter(path -> path.toString().endsWith("-Data.db"))
+                .sorted()
+                .toList();
     }
 
     @Test

@@ -60,6 +60,8 @@ class ShadowIT {
                         config ->
                                 config.yaml(
                                                 Map.of(
+                                                        "materialized_views_enabled",
+                                                        true,
                                                         "memtable",
                                                         Map.of(
                                                                 "configurations",
@@ -275,7 +277,10 @@ class ShadowIT {
         assertThatThrownBy(() -> session.execute("ALTER TABLE ks.wrong WITH memtable = 'rocks'"))
                 .isInstanceOf(InvalidQueryException.class)
                 .hasMessageContaining("it had another answer than the table");
+        Path folder = ShadowTable.folder(node, "wrong");
+        assertThat(folder.resolve("DIFFERENT")).exists();
         session.execute("DROP TABLE ks.wrong");
+        TestNode.await("no shadow", PATIENCE, () -> !Files.exists(folder));
     }
 
     @Test
@@ -378,23 +383,72 @@ class ShadowIT {
         session.execute("DROP TABLE ks.prepared");
     }
 
+    private static void assertRefused(String statement, String message) {
+        assertThatThrownBy(() -> session.execute(statement))
+                .as(statement)
+                .isInstanceOf(QueryValidationException.class)
+                .hasMessageContaining(message);
+    }
+
     @Test
     @Order(9)
     void statementsThatAreRefused() {
+        session.execute(
+                "CREATE TABLE ks.compacted (k int PRIMARY KEY, v int) WITH COMPACT STORAGE");
+        assertRefused(
+                "ALTER TABLE ks.compacted WITH memtable = 'rocks_shadow'",
+                "Shadow of table ks.compacted: a table WITH COMPACT STORAGE cannot be in an"
+                        + " engine");
+        assertRefused(
+                "CREATE TABLE ks.compact (k int PRIMARY KEY, v int) WITH COMPACT STORAGE AND"
+                        + " memtable = 'rocks_shadow'",
+                "Shadow of table ks.compact: a table WITH COMPACT STORAGE cannot be in an engine");
+        session.execute("CREATE TABLE ks.base (k int PRIMARY KEY, v int)");
+        String view =
+                "CREATE MATERIALIZED VIEW ks.%s AS SELECT * FROM ks.base WHERE k IS NOT NULL AND v"
+                        + " IS NOT NULL PRIMARY KEY (v, k)";
+        session.execute(view.formatted("by_value"));
+        assertRefused(
+                "ALTER MATERIALIZED VIEW ks.by_value WITH memtable = 'rocks_shadow'",
+                "Shadow of table ks.by_value: materialized views have none");
+        assertRefused(
+                view.formatted("another") + " WITH memtable = 'rocks_shadow'",
+                "Shadow of table ks.another: materialized views have none");
+        // By Cassandra, before anybody else sees it.
+        assertRefused(
+                "ALTER TABLE system_distributed.repair_history WITH memtable = 'rocks_shadow'",
+                "Cannot ALTER <table system_distributed.repair_history>");
+        assertRefused(
+                "ALTER TABLE system.peers_v2 WITH memtable = 'rocks_shadow'",
+                "system keyspace is not user-modifiable");
+        session.execute("DROP MATERIALIZED VIEW ks.by_value");
+        session.execute("DROP TABLE ks.base");
+        session.execute("DROP TABLE ks.compacted");
+    }
+
+    @Test
+    @Order(9)
+    void aTableThatIsInAnEngineOrLeavesOne() throws Exception {
         create("moved");
         session.execute("ALTER TABLE ks.moved WITH memtable = 'rocks'");
-        assertThatThrownBy(
-                        () ->
-                                session.execute(
-                                        "ALTER TABLE ks.moved WITH memtable = 'rocks_shadow'"))
-                .isInstanceOf(InvalidQueryException.class)
-                .hasMessageContaining("its data is in a storage engine");
-        assertThatThrownBy(
-                        () ->
-                                session.execute(
-                                        "ALTER TABLE system_distributed.repair_history WITH"
-                                                + " memtable = 'rocks_shadow'"))
-                .isInstanceOf(QueryValidationException.class);
+        String shadowed = "ALTER TABLE ks.moved WITH memtable = 'rocks_shadow'";
+        String refused =
+                "Shadow of table ks.moved: its data is in a storage engine, or leaving one";
+        assertRefused(shadowed, refused);
+        for (int k = 0; k < 300; k++)
+            session.execute(
+                    "INSERT INTO ks.moved (k, c, v) VALUES (?, 1, ?)", k, "v".repeat(40_000));
+        node.nodetool("setcompactionthroughput", "1");
+        try {
+            session.execute("ALTER TABLE ks.moved WITH memtable = 'default'");
+            assertRefused(shadowed, refused);
+        } finally {
+            node.nodetool("setcompactionthroughput", "64");
+        }
+        TestNode.awaitMigrations(session, PATIENCE);
+        session.execute(shadowed);
+        awaitCaughtUp("moved");
+        session.execute("DROP TABLE ks.moved");
     }
 
     @Test
@@ -443,6 +497,7 @@ class ShadowIT {
         node.nodetool("setcompactionthroughput", "1");
         session.execute("ALTER TABLE ks.half WITH memtable = 'rocks_shadow'");
         await("half", row -> row.getLong("left_bytes") > 4 << 20);
+        awaitAmongCompactions("half");
         await("half", row -> row.getLong("left_bytes") < 7 << 20);
         // Purges both.
         session.execute("INSERT INTO ks.half (k, c, v) VALUES (1, 2, 'new')");
@@ -743,6 +798,20 @@ class ShadowIT {
                 .isBetween(PARTITIONS / 3L, 2L * PARTITIONS / 3);
     }
 
+    private static void awaitAmongCompactions(String table) throws Exception {
+        TestNode.await(
+                table + " among the compactions",
+                PATIENCE,
+                () ->
+                        node.tryNodetool("compactionstats")
+                                .output()
+                                .lines()
+                                .anyMatch(
+                                        line ->
+                                                line.contains("Unknown compaction type")
+                                                        && line.contains(table)));
+    }
+
     @Test
     @Order(14)
     void aTableWithoutPartitionsTellsNothing() throws Exception {
@@ -785,13 +854,7 @@ class ShadowIT {
         try {
             begin("big");
             refuses("big", "is being compared already");
-            TestNode.await(
-                    "it among the compactions",
-                    PATIENCE,
-                    () -> {
-                        String shown = node.tryNodetool("compactionstats").output();
-                        return shown.contains("Unknown compaction type") && shown.contains("big");
-                    });
+            awaitAmongCompactions("big");
             node.nodetool("compact", "ks", "big");
             assertThat(comparison("big").isNull("ended_at")).isTrue();
             node.nodetool("stop", "UNKNOWN");
