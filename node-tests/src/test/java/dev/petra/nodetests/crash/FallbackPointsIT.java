@@ -108,18 +108,18 @@ class FallbackPointsIT {
                     "STOP enter ShadowFolder#write",
                     "STOP leave Shadows#close",
                     "STOP_IN_A_COPY enter Shadows#close",
-                    "STOP_IN_A_COPY enter KeptSSTables#keep",
-                    "STOP_IN_A_COPY leave KeptSSTables#keep",
+                    "STOP_IN_A_COPY leave ShadowFolder#create",
+                    "STOP_IN_A_COPY enter ShadowFolder#write",
                     "STOP_IN_A_COPY leave ShadowFolder#write",
                     "START enter ShadowFolder#take",
                     "START leave ShadowFolder#take",
                     "START leave Shadow#resume",
                     "START_IN_A_COPY leave ShadowFolder#take",
-                    "START_IN_A_COPY leave KeptSSTables#open",
+                    "START_IN_A_COPY enter Shadow#open",
                     "START_IN_A_COPY leave ShadowCopy#resume",
                     "START_IN_A_COPY enter ShadowCopy#copied",
-                    "START_IN_A_COPY enter KeptSSTables#delete",
-                    "START_IN_A_COPY leave KeptSSTables#delete");
+                    "START_IN_A_COPY leave ShadowCopy#copy",
+                    "START_IN_A_COPY leave ShadowCopy#step");
 
     /** Those at which the node knows at the next start that the copy is whole. */
     private static final Set<String> GO_ON =
@@ -221,6 +221,8 @@ class FallbackPointsIT {
             node.nodetool("setcompactionthroughput", "1");
             alter(way.to);
             ShadowTable.await(session, "t", PATIENCE, row -> row.getLong("left_bytes") > 0);
+            // From now on the table has other SSTables than those that are copied.
+            node.nodetool("compact", "ks", "t");
         }
         for (Writer each : during) each.assertIsWriting();
         if (way.isStart()) node.process().stop();
@@ -236,7 +238,7 @@ class FallbackPointsIT {
         alter(way.to);
         awaitMode("t", way.to);
         checkBegun(way, step);
-        check(way, GO_ON.contains(step));
+        check(way);
     }
 
     private static void killInCreate(String when, String method) throws Exception {
@@ -256,7 +258,7 @@ class FallbackPointsIT {
         assertThat(writer.failure()).isNull();
         checkAnswered("created", writer);
         checkCompared("created");
-        checkFiles("created", false);
+        checkFiles("created");
         Path folder = ShadowTable.folder(node, "created");
         session.execute("DROP TABLE ks.created");
         TestNode.await("no shadow", PATIENCE, () -> !Files.exists(folder));
@@ -314,9 +316,7 @@ class FallbackPointsIT {
         if (GO_ON.contains(step))
             assertThat(started)
                     .containsPattern(
-                            "The shadow of ks\\.t goes on, "
-                                    + (way.isInACopy() ? "[1-9]" : "0")
-                                    + "[0-9]* SSTables are to be copied")
+                            "The shadow of ks\\.t goes on\\D*" + (way.isInACopy() ? "[1-9]" : "0"))
                     .doesNotContain("The shadow of ks.t is being made");
         else {
             assertThat(started).as(step).doesNotContain("The shadow of ks.t goes on");
@@ -325,7 +325,7 @@ class FallbackPointsIT {
         }
     }
 
-    private static void check(Way way, boolean goesOn) throws Exception {
+    private static void check(Way way) throws Exception {
         assertThat(session.execute("SELECT * FROM petra.migrations").all()).isEmpty();
         assertThat(session.execute("SELECT DISTINCT cycle, writer FROM ks.t").all())
                 .hasSize(FILLED + writers.size());
@@ -333,7 +333,7 @@ class FallbackPointsIT {
         else writers.forEach(writer -> writer.check(session));
         if (way.to.equals("default")) return;
         checkCompared("t");
-        checkFiles("t", goesOn && way.isInACopy());
+        checkFiles("t");
     }
 
     /** What the shadow says. It leaves a read to the table where a compaction has just ended. */
@@ -355,18 +355,17 @@ class FallbackPointsIT {
     }
 
     /** One copy, and nothing of another. */
-    private static void checkFiles(String table, boolean wentOn) throws Exception {
+    private static void checkFiles(String table) throws Exception {
         Path folder = ShadowTable.folder(node, table);
         TestNode.await(
-                "one copy in " + folder,
+                "nothing but one copy in " + folder,
                 PATIENCE,
-                () ->
-                        TableFiles.children(folder).stream()
-                                .map(path -> path.getFileName().toString())
-                                .map(name -> name.matches("[0-9]+") ? "copy" : name)
-                                .sorted()
-                                .toList()
-                                .equals(wentOn ? List.of("copy", "to_copy") : List.of("copy")));
-        assertThat(TableFiles.children(folder.resolve("to_copy"))).isEmpty();
+                () -> {
+                    List<Path> all = new ArrayList<>(TableFiles.children(folder));
+                    // Where SSTables were, or would be.
+                    all.removeIf(
+                            path -> Files.isDirectory(path) && TableFiles.children(path).isEmpty());
+                    return all.size() == 1 && all.get(0).getFileName().toString().matches("[0-9]+");
+                });
     }
 }

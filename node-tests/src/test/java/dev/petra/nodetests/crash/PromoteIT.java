@@ -574,7 +574,15 @@ class PromoteIT {
         alter(table, "rocks");
         TestNode.awaitMigrations(session, PATIENCE);
         assertThat(keys(table)).hasSize(KEYS + 2);
-        assertThat(files(table).directory().resolve("snapshots/during")).isDirectory();
+        session.close();
+        node.process().stop();
+        files(table).restore("during");
+        node.restart();
+        session = node.session();
+        // As of its moment.
+        assertThat(keys(table)).hasSize(KEYS);
+        TestNode.awaitMigrations(session, PATIENCE);
+        assertThat(keys(table)).hasSize(KEYS);
     }
 
     /** Else each of its files would hold all windows. */

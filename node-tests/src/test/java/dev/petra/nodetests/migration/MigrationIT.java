@@ -553,12 +553,10 @@ class MigrationIT {
             TestNode.awaitMigrations(session, MOVES);
             session.execute("DELETE FROM ks." + table + " WHERE p = 7");
         }
-        List<Path> tables = new ArrayList<>();
-        for (String way : List.of("in", "out"))
-            tables.add(TableFiles.of(node, "ks", "snapshot" + way).directory());
         session.close();
         node.process().stop();
-        for (Path files : tables) restore(files, files.resolve("snapshots/way"));
+        for (String way : List.of("in", "out"))
+            TableFiles.of(node, "ks", "snapshot" + way).restore("way");
         node.restart();
         session = node.session();
         for (String way : List.of("in", "out"))
@@ -567,20 +565,6 @@ class MigrationIT {
         for (String way : List.of("in", "out")) {
             assertThat(session.execute("SELECT p FROM ks.snapshot" + way).all()).hasSize(300);
             assertThat(hasStore("snapshot" + way)).isEqualTo(way.equals("in"));
-        }
-    }
-
-    private static void restore(Path table, Path snapshot) throws IOException {
-        try (var old = Files.walk(table)) {
-            for (Path file : old.filter(f -> !f.startsWith(table.resolve("snapshots"))).toList())
-                if (Files.isRegularFile(file)) Files.delete(file);
-        }
-        try (var kept = Files.walk(snapshot)) {
-            for (Path file : kept.filter(Files::isRegularFile).toList()) {
-                Path target = table.resolve(snapshot.relativize(file).toString());
-                Files.createDirectories(target.getParent());
-                Files.copy(file, target);
-            }
         }
     }
 
