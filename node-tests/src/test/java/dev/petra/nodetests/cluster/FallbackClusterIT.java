@@ -2,12 +2,17 @@
 package dev.petra.nodetests.cluster;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import com.datastax.oss.driver.api.core.ConsistencyLevel;
 import com.datastax.oss.driver.api.core.CqlSession;
 import com.datastax.oss.driver.api.core.cql.SimpleStatement;
+import com.datastax.oss.driver.api.core.servererrors.InvalidQueryException;
 import dev.petra.launcher.FreePorts;
 import dev.petra.launcher.NodeConfig;
+import dev.petra.launcher.NodeTool;
+import dev.petra.nodetests.fixture.AgentJar;
+import dev.petra.nodetests.fixture.Commands;
 import dev.petra.nodetests.fixture.Contents;
 import dev.petra.nodetests.fixture.ShadowTable;
 import dev.petra.nodetests.fixture.TestNode;
@@ -46,32 +51,51 @@ class FallbackClusterIT {
     static void start() throws Exception {
         System.out.println("Fallback: -Dpetra.seed=" + SEED);
         int seedPort = FreePorts.next();
+        Path jar = AgentJar.packFaultyEngine(directory);
         answering =
                 TestNode.start(
                         directory.resolve("answering"),
-                        options -> in(options, "fallback").storagePort(seedPort));
+                        options -> in(options, "fallback", "rocks").storagePort(seedPort));
         other =
                 TestNode.start(
                         directory.resolve("other"),
-                        options -> in(options, "shadow").seeds(List.of("127.0.0.1:" + seedPort)));
+                        options ->
+                                in(options, "shadow", "faulty")
+                                        .seeds(List.of("127.0.0.1:" + seedPort))
+                                        .jvmOptions(
+                                                "-javaagent:" + jar,
+                                                "-Dfuzz.go=" + directory.resolve("never"),
+                                                "-Dfuzz.fault=loses-row-deletions"));
         for (TestNode node : List.of(answering, other)) node.awaitRing(2);
         session = answering.session();
     }
 
-    private static NodeConfig.Builder in(NodeConfig.Builder options, String mode) {
-        Map<String, Object> configuration =
-                ShadowTable.configuration(
-                        Map.of(
-                                "engine", "rocks",
-                                "mode", mode,
-                                "compared_share", "1",
-                                "memory", "128MiB",
-                                "direct_reads", "true"));
+    /**
+     * @param peerEngine of the configuration {@code peer_shadow}
+     */
+    private static NodeConfig.Builder in(
+            NodeConfig.Builder options, String mode, String peerEngine) {
         return options.numTokens(4)
                 .yaml(
                         Map.of(
                                 "memtable",
-                                Map.of("configurations", Map.of("rocks_fallback", configuration))));
+                                Map.of(
+                                        "configurations",
+                                        Map.of(
+                                                "rocks_fallback",
+                                                configuration("rocks", mode),
+                                                "peer_shadow",
+                                                configuration(peerEngine, "shadow")))));
+    }
+
+    private static Map<String, Object> configuration(String engine, String mode) {
+        return ShadowTable.configuration(
+                Map.of(
+                        "engine", engine,
+                        "mode", mode,
+                        "compared_share", "1",
+                        "memory", "128MiB",
+                        "direct_reads", "true"));
     }
 
     @AfterAll
@@ -97,6 +121,15 @@ class FallbackClusterIT {
     private static long count(TestNode of, String keyspace, String column) {
         String text = shadow(of, keyspace, column);
         return Long.parseLong(text.replaceAll("\\D", ""));
+    }
+
+    /** Of a hundred reads at least: they are compared a moment later. */
+    private static void awaitEqualAnswers(String keyspace) throws Exception {
+        for (TestNode node : List.of(answering, other)) {
+            TestNode.await("comparisons", PATIENCE, () -> count(node, keyspace, "compared") >= 100);
+            assertThat(count(node, keyspace, "equal")).isPositive();
+            assertThat(count(node, keyspace, "different")).isZero();
+        }
     }
 
     private static void awaitShadows(String keyspace) throws Exception {
@@ -233,5 +266,73 @@ class FallbackClusterIT {
         assertThat(count(answering, "repaired", "answered")).isGreaterThanOrEqualTo(before + 1_000);
         assertThat(count(answering, "repaired", "copies")).isEqualTo(1);
         assertThat(Contents.alone(other, reads)).isEqualTo(rows);
+        awaitEqualAnswers("repaired");
+    }
+
+    private static void moveByAlterAt(TestNode node) {
+        session.execute(
+                SimpleStatement.newInstance("ALTER TABLE peer.t WITH memtable = 'rocks'")
+                        .setNode(session.getMetadata().findNode(node.cqlAddress()).orElseThrow()));
+    }
+
+    /** The ALTER into the engine asks only the node that gets it. */
+    @Test
+    void aPeersShadowThatDiffersIsNotTakenIn() throws Exception {
+        TestNode.createKeyspace(session, "peer", 2);
+        session.execute("CREATE TABLE peer.t (k int, c int, v text, PRIMARY KEY (k, c))");
+        session.execute("ALTER TABLE peer.t WITH memtable = 'peer_shadow'");
+        for (TestNode node : List.of(answering, other))
+            TestNode.await(
+                    "a shadow", PATIENCE, () -> shadow(node, "peer", "caught_up").contains("true"));
+        for (int k = 0; k < KEYS; k++)
+            for (int c = 0; c < 2; c++)
+                all("INSERT INTO peer.t (k, c, v) VALUES (" + k + ", " + c + ", 'v')");
+        for (int k = 0; k < KEYS; k++) all("DELETE FROM peer.t WHERE k = " + k + " AND c = 1");
+        String[] reads =
+                IntStream.range(0, KEYS)
+                        .mapToObj(k -> "SELECT k, c, v FROM peer.t WHERE k = " + k)
+                        .toArray(String[]::new);
+        Set<String> rows = Contents.alone(answering, reads);
+        assertThat(rows).hasSize(KEYS).allMatch(row -> row.contains("c:0"));
+        TestNode.await(
+                "a difference",
+                PATIENCE,
+                () -> {
+                    assertThat(Contents.alone(other, reads)).isEqualTo(rows);
+                    return count(other, "peer", "different") > 0;
+                });
+        TestNode.await(
+                "equal answers",
+                PATIENCE,
+                () -> {
+                    assertThat(Contents.alone(answering, reads)).isEqualTo(rows);
+                    return count(answering, "peer", "equal") > 0;
+                });
+        assertThat(count(answering, "peer", "different")).isZero();
+        NodeTool.Result report = Commands.petra(answering, "shadow", "report");
+        assertThat(report.exitCode()).as(report.output()).isEqualTo(1);
+        assertThat(report.output())
+                .containsPattern(
+                        "  " + other.cqlAddress().getHostString() + ":.* caught up, .* different");
+
+        assertThatThrownBy(() -> moveByAlterAt(other))
+                .isInstanceOf(InvalidQueryException.class)
+                .hasMessageContaining("it had another answer than the table");
+        moveByAlterAt(answering);
+        other.awaitLog(
+                "The shadow of peer.t does not become the table, whose SSTables are migrated: it"
+                        + " had another answer than the table",
+                PATIENCE);
+        answering.awaitLog("The shadow of peer.t is in the table's store", PATIENCE);
+        for (TestNode node : List.of(answering, other)) {
+            TestNode.await(
+                    "the end of the migration",
+                    PATIENCE,
+                    () -> Contents.alone(node, "SELECT * FROM petra.migrations").isEmpty());
+            assertThat(Contents.alone(node, reads)).isEqualTo(rows);
+            assertThat(Contents.alone(node, "SELECT * FROM peer.t")).isEqualTo(rows);
+            assertThat(shadow(node, "peer", "state")).isEmpty();
+        }
+        assertThat(other.process().log()).doesNotContain("The shadow of peer.t is in the table's");
     }
 }
