@@ -418,19 +418,40 @@ final class DockerCluster implements AutoCloseable {
         awaitShadows(session, table, "answers", "'yes'");
     }
 
-    private void awaitShadows(CqlSession session, String table, String column, String wanted)
-            throws InterruptedException {
-        String[] name = table.split("\\.", -1);
+    /** Waits until no node has a shadow of a table. */
+    void awaitNoShadows(CqlSession session, String table) throws InterruptedException {
         awaitOnEach(
                 session,
-                "SELECT "
-                        + column
-                        + " FROM petra.shadow WHERE keyspace_name = '"
-                        + name[0]
-                        + "' AND table_name = '"
-                        + name[1]
-                        + "'",
+                shadows(table, "state"),
+                shadows -> assertThat(shadows).describedAs("shadows of %s", table).isEmpty());
+    }
+
+    private void awaitShadows(CqlSession session, String table, String column, String wanted)
+            throws InterruptedException {
+        awaitOnEach(
+                session,
+                shadows(table, column),
                 shadows -> assertThat(shadows).containsExactly("[" + column + ":" + wanted + "]"));
+    }
+
+    private static String shadows(String table, String columns) {
+        String[] name = table.split("\\.", -1);
+        return "SELECT "
+                + columns
+                + " FROM petra.shadow WHERE keyspace_name = '"
+                + name[0]
+                + "' AND table_name = '"
+                + name[1]
+                + "'";
+    }
+
+    /** What each node that runs says of its shadow of a table; nothing where it has none. */
+    List<Row> shadows(CqlSession session, String table) {
+        return IntStream.rangeClosed(1, size())
+                .filter(number -> node(number).isRunning())
+                .mapToObj(number -> rows(session, shadows(table, "*"), number))
+                .flatMap(List::stream)
+                .toList();
     }
 
     /** Waits until each node reads a table from all replicas, and so sees them up. */
@@ -446,7 +467,10 @@ final class DockerCluster implements AutoCloseable {
         for (int number = 1; number <= size(); number++)
             while (node(number).isRunning()) {
                 try {
-                    check.accept(rows(session, query, number));
+                    check.accept(
+                            rows(session, query, number).stream()
+                                    .map(Row::getFormattedContents)
+                                    .toList());
                     break;
                 } catch (DriverException | AssertionError e) {
                     if (System.nanoTime() > deadline)
@@ -456,21 +480,17 @@ final class DockerCluster implements AutoCloseable {
             }
     }
 
-    private List<String> rows(CqlSession session, String query, int number) {
+    private List<Row> rows(CqlSession session, String query, int number) {
         Optional<Node> node =
                 session.getMetadata()
                         .findNode(new InetSocketAddress(address(number), PetraContainer.CQL_PORT));
         assertThat(node).describedAs("node %d, to the client", number).isPresent();
-        return session
-                .execute(
+        return session.execute(
                         SimpleStatement.newInstance(query)
                                 .setNode(node.get())
                                 .setConsistencyLevel(ConsistencyLevel.ALL)
                                 .setTimeout(BOOT))
-                .all()
-                .stream()
-                .map(Row::getFormattedContents)
-                .toList();
+                .all();
     }
 
     /** Waits until every node sees so many nodes as normal and up. */

@@ -22,6 +22,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
+import java.util.stream.IntStream;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeAll;
@@ -30,6 +31,7 @@ import org.junit.jupiter.api.MethodOrderer;
 import org.junit.jupiter.api.Order;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.TestMethodOrder;
+import org.testcontainers.containers.Container;
 import org.testcontainers.images.builder.Transferable;
 
 /**
@@ -51,6 +53,13 @@ class DockerIT {
 
     /** Settings that are not those of the image. */
     private static final String ENGINE = "\n      parameters: {engine: rocks, memory: 144MiB}\n";
+
+    private static final String SHADOW = "mode: shadow, compared_share: 1";
+
+    /** A configuration that becomes another one, and what it becomes. */
+    private static final String SHADOW_BY_RESTART = engine("by_restart", SHADOW);
+
+    private static final String ENGINE_BY_RESTART = engine("by_restart", "");
 
     /** What each node has beside its variables. */
     private static final String OWN = "/var/lib/cassandra/own.yaml";
@@ -85,8 +94,8 @@ class DockerIT {
     }
 
     private static void configure(PetraContainer node) {
-        node.withEnv("PETRA_YAML", OWN)
-                .withCopyToContainer(Transferable.of(mixed("SkipListMemtable")), OWN);
+        String own = mixed(cluster.size() + 1, "SkipListMemtable");
+        node.withEnv("PETRA_YAML", OWN).withCopyToContainer(Transferable.of(own), OWN);
     }
 
     /** Its clock is ahead of the others'. */
@@ -98,17 +107,21 @@ class DockerIT {
                         Transferable.of(SkewedClock.jar()), "/opt/petra/lib/cassandra/skew.jar");
     }
 
-    /** A configuration that differs from node to node. */
-    private static String mixed(String memtable) {
+    /** Configurations that differ from node to node, and shadows of which each read is compared. */
+    private static String mixed(int node, String memtable) {
         return "memtable:\n  configurations:\n    mixed:\n      class_name: "
                 + memtable
                 + (memtable.equals(OURS) ? ENGINE : "\n")
-                + "    rocks_shadow:\n"
-                + "      inherits: rocks\n"
-                + "      parameters: {mode: shadow}\n"
-                + "    rocks_fallback:\n"
-                + "      inherits: rocks\n"
-                + "      parameters: {mode: fallback}\n";
+                + engine("rocks_shadow", SHADOW)
+                + engine("rocks_fallback", "mode: fallback, compared_share: 1")
+                + engine("rocks_on_1", node == 1 ? "" : SHADOW)
+                + engine("rocks_on_1_and_2", node <= 2 ? "" : SHADOW)
+                + SHADOW_BY_RESTART;
+    }
+
+    /** A configuration with the settings of the image and others. */
+    private static String engine(String name, String parameters) {
+        return "    " + name + ":\n      inherits: rocks\n      parameters: {" + parameters + "}\n";
     }
 
     @AfterAll
@@ -425,8 +438,11 @@ class DockerIT {
                         node,
                         OWN,
                         in
-                                ? mixed(OURS) + "    rocks:\n      class_name: " + OURS + ENGINE
-                                : mixed("SkipListMemtable"));
+                                ? mixed(node, OURS)
+                                        + "    rocks:\n      class_name: "
+                                        + OURS
+                                        + ENGINE
+                                : mixed(node, "SkipListMemtable"));
                 cluster.stop(node);
                 if (in && node == 1)
                     assertThat(
@@ -455,6 +471,79 @@ class DockerIT {
         check();
     }
 
+    /**
+     * A name that means a shadow at first, and the engine when a node is started again: no ALTER
+     * takes a shadow in, so each node migrates its SSTables.
+     */
+    @Test
+    @Order(1)
+    void nodesAreReconfiguredFromAShadowToTheEngineNodeByNode() throws Exception {
+        begin("by_restart");
+        cluster.awaitShadows(session, table);
+        compare(3);
+        for (int node = 1; node <= 3; node++) {
+            String own = cluster.node(node).execInContainer("cat", OWN).getStdout();
+            assertThat(own).contains(SHADOW_BY_RESTART);
+            cluster.put(node, OWN, own.replace(SHADOW_BY_RESTART, ENGINE_BY_RESTART));
+            if (node == 2) cluster.kill(node);
+            else cluster.stop(node);
+            progress(30);
+            cluster.startAgain(node);
+            cluster.awaitReplicas(session, table);
+            assertThat(cluster.node(node).getLogs())
+                    .containsPattern("Deleted .*/t" + tables + "-.*: its table has no shadow");
+            if (node == 1) repairWhileNodesDiffer(2);
+        }
+        cluster.awaitMigrations(session);
+        cluster.awaitNoShadows(session, table);
+        for (int node = 1; node <= 3; node++)
+            assertThat(cluster.node(node).getLogs())
+                    .contains(migration("begins"), migration("is over"))
+                    .doesNotContain(taken());
+        check();
+        // Else a test that gives nodes their first configuration again would have it migrate.
+        session.execute(SimpleStatement.newInstance("DROP TABLE " + table).setTimeout(CHECK));
+    }
+
+    /** By names that mean the engine on one node more each, and its shadow on the others. */
+    @Test
+    @Order(1)
+    void shadowsAreTakenIntoTheEngineNodeByNode() throws Exception {
+        begin("rocks_shadow");
+        cluster.awaitShadows(session, table);
+        compare(3);
+        String[] names = {"rocks_on_1", "rocks_on_1_and_2", "rocks"};
+        for (int node = 1; node <= 3; node++) {
+            alter(names[node - 1]);
+            // One whose shadow stays, in the first step.
+            if (node == 1) cluster.cutOff(3);
+            progress(30);
+            if (node == 1) cluster.heal(3);
+            cluster.awaitReplicas(session, table);
+            cluster.awaitMigrations(session);
+            for (int each = 1; each <= 3; each++)
+                assertThat(cluster.node(each).getLogs().contains(taken()))
+                        .describedAs("node %d, when it is at node %d", each, node)
+                        .isEqualTo(each <= node);
+            if (node == 1) repairWhileNodesDiffer(2);
+            else compare(3 - node);
+        }
+        check();
+    }
+
+    private void repairWhileNodesDiffer(int shadows) throws Exception {
+        cluster.node(2).nodetool("repair", "--full", "ks", table.substring(3));
+        compare(shadows);
+    }
+
+    private String migration(String what) {
+        return "The migration of " + table + " into its engine " + what;
+    }
+
+    private String taken() {
+        return "The shadow of " + table + " is in the table's store";
+    }
+
     /** What {@code docs/adopting.md} does, with a node that ends in each step. */
     @Test
     @Order(1)
@@ -464,17 +553,33 @@ class DockerIT {
         alter("rocks_shadow");
         cluster.kill(3);
         progress(50);
+        assertThatReportLacks(3);
         cluster.startAgain(3);
         cluster.awaitShadows(session, table);
         progress(20);
+        compare(3);
+        assertThatReportIsWell();
 
         alter("rocks_fallback");
         cluster.kill(1);
         progress(50);
         cluster.startAgain(1);
         cluster.awaitAnsweringShadows(session, table);
+        compare(3);
+        assertThat(cluster.shadows(session, table))
+                .allSatisfy(row -> assertThat(row.getLong("answered")).isPositive());
+
+        alter("default");
+        cluster.kill(3);
+        progress(50);
+        cluster.startAgain(3);
+        cluster.awaitNoShadows(session, table);
         cluster.awaitReplicas(session, table);
         for (Writer writer : writers) writer.checkMeanwhile(session);
+        alter("rocks_shadow");
+        cluster.awaitShadows(session, table);
+        compare(3);
+        assertThatReportIsWell();
 
         alter("rocks");
         cluster.kill(2);
@@ -483,8 +588,7 @@ class DockerIT {
         cluster.awaitMigrations(session);
         // The shadow of a node that was killed is not whole: there it is the SSTables.
         for (int node : new int[] {1, 3})
-            assertThat(cluster.node(node).getLogs())
-                    .contains("The shadow of " + table + " is in the table's store");
+            assertThat(cluster.node(node).getLogs()).contains(taken());
         cluster.cutOff(3);
         progress(50);
         cluster.heal(3);
@@ -497,6 +601,52 @@ class DockerIT {
         cluster.startAgain(1);
         cluster.awaitMigrations(session);
         check();
+    }
+
+    /** Reads until each shadow has had another equal answer; none has had one that differs. */
+    private void compare(int shadows) throws Exception {
+        cluster.awaitReplicas(session, table);
+        // So that each node is asked.
+        try (CqlSession all = cluster.session(ConsistencyLevel.ALL, CHECK)) {
+            List<Long> before = counts(all, "equal");
+            assertThat(before).hasSize(shadows);
+            TestNode.await(
+                    "equal answers of each shadow",
+                    Duration.ofMinutes(2),
+                    () -> {
+                        for (Writer writer : writers) writer.checkMeanwhile(all);
+                        List<Long> now = counts(all, "equal");
+                        return IntStream.range(0, shadows)
+                                .allMatch(each -> now.get(each) > before.get(each));
+                    });
+            assertThat(counts(all, "different")).hasSize(shadows).allMatch(count -> count == 0);
+        }
+    }
+
+    private List<Long> counts(CqlSession all, String column) {
+        return cluster.shadows(all, table).stream().map(row -> row.getLong(column)).toList();
+    }
+
+    private void assertThatReportIsWell() throws Exception {
+        Container.ExecResult report = report();
+        assertThat(report.getExitCode()).describedAs("%s", report).isZero();
+        assertThat(report.getStdout())
+                .contains(table + ": 3 of 3 nodes have caught up", " different: 0,")
+                .doesNotContain("Not asked");
+    }
+
+    private void assertThatReportLacks(int node) throws Exception {
+        Container.ExecResult report = report();
+        assertThat(report.getExitCode()).describedAs("%s", report).isEqualTo(1);
+        assertThat(report.getStdout())
+                .contains(table + ": 2 of 3 nodes have caught up")
+                .containsOnlyOnce("Not asked: ")
+                .contains("Not asked: " + cluster.address(node) + ":" + PetraContainer.CQL_PORT);
+    }
+
+    /** Of all nodes, by the first. */
+    private static Container.ExecResult report() throws IOException, InterruptedException {
+        return cluster.node(1).execInContainer("petra", "shadow", "report");
     }
 
     /** Returns when all nodes have heard of it. */
