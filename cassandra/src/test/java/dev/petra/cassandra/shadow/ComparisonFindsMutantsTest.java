@@ -65,7 +65,6 @@ class ComparisonFindsMutantsTest {
     private static final Set<String> NOT_OF_READS =
             Set.of(
                     "scans-left-inclusively",
-                    "scans-without-clustering-filter",
                     "skips-partitions-in-scans",
                     "loses-tombstones-in-compaction");
 
@@ -177,6 +176,7 @@ class ComparisonFindsMutantsTest {
     private static final Set<String> OF_SLICES =
             Set.of(
                     "reads-only-the-first-slice",
+                    "scans-without-clustering-filter",
                     "reads-forwards-in-reverse",
                     "takes-every-bound-for-inclusive");
 
