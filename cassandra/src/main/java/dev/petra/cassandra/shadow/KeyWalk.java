@@ -181,7 +181,9 @@ final class KeyWalk {
         NavigableSet<DecoratedKey> rest = new TreeSet<>(keys);
         if (found == null) return rest;
         found.keys().forEach(rest::remove);
-        return found.isAll() ? rest : rest.headSet(found.keys().get(found.keys().size() - 1), false);
+        return found.isAll()
+                ? rest
+                : rest.headSet(found.keys().get(found.keys().size() - 1), false);
     }
 
     static void find(boolean isShadow, Runnable search) {
