@@ -615,12 +615,20 @@ class DockerIT {
                     Duration.ofMinutes(2),
                     () -> {
                         for (Writer writer : writers) writer.checkMeanwhile(all);
+                        assertThatNoneDiffers(all, shadows);
                         List<Long> now = counts(all, "equal");
                         return IntStream.range(0, shadows)
                                 .allMatch(each -> now.get(each) > before.get(each));
                     });
-            assertThat(counts(all, "different")).hasSize(shadows).allMatch(count -> count == 0);
+            assertThatNoneDiffers(all, shadows);
         }
+    }
+
+    private void assertThatNoneDiffers(CqlSession all, int shadows) {
+        assertThat(counts(all, "different"))
+                .describedAs("answers that differ, on each node")
+                .hasSize(shadows)
+                .allMatch(count -> count == 0);
     }
 
     private List<Long> counts(CqlSession all, String column) {
