@@ -40,7 +40,7 @@ class FallbackPointsIT {
     private static final int WRITERS = 3;
 
     /** Partitions of 50 kB, of which a copy takes seconds where it is throttled. */
-    private static final int FILLED = 200;
+    private static final int FILLED = 400;
 
     /** What the node is killed in. */
     private enum Way {
