@@ -3,7 +3,6 @@ package dev.petra.cassandra.shadow;
 
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.LinkedBlockingQueue;
-import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
 import org.apache.cassandra.db.partitions.PartitionUpdate;
 import org.apache.cassandra.db.rows.ColumnData;
@@ -29,10 +28,8 @@ final class DoubledWrites {
     private static final int PER_CELL_PATH = 112;
     private static final int PER_RANGE = 640;
 
+    /** Those that wait for a sync together share it. */
     private static final int THREADS = 4;
-
-    /** How long a thread that found nothing to do rests before it waits for more. */
-    private static final int PAUSE_MILLIS = 5;
 
     /**
      * A write that is under way.
@@ -143,21 +140,10 @@ final class DoubledWrites {
         write.copy().queued.decrementAndGet();
     }
 
-    /**
-     * Waits for one. A thread that each write wakes would take the processor from requests; so it
-     * looks again after a while, and finds several.
-     */
-    private Doubled next() throws InterruptedException {
-        Doubled write = waiting.poll();
-        if (write != null) return write;
-        TimeUnit.MILLISECONDS.sleep(PAUSE_MILLIS);
-        return waiting.take();
-    }
-
     private void run() {
         while (true) {
             try {
-                Doubled write = next();
+                Doubled write = waiting.take();
                 try {
                     if (write.isOnlyLookedAt()) write.copy().looked(write.update());
                     else write.copy().doubled(write.update());
