@@ -5,13 +5,15 @@ import dev.petra.cassandra.disk.Disk;
 import dev.petra.cassandra.sstable.DetachedSSTables;
 import dev.petra.engine.DirectoryTree;
 import java.io.IOException;
-import java.io.UncheckedIOException;
 import java.nio.file.DirectoryIteratorException;
 import java.nio.file.DirectoryNotEmptyException;
 import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.HashSet;
+import java.util.List;
 import java.util.Set;
+import org.apache.cassandra.io.FSError;
 import org.apache.cassandra.io.sstable.Descriptor;
 import org.apache.cassandra.io.sstable.format.SSTableReader;
 import org.apache.cassandra.io.util.File;
@@ -155,31 +157,45 @@ final class CopySource {
         return new ShadowFolder.Left(where.toString(), bytes, isLater);
     }
 
-    /** Whether something is there that {@link #keep} has left. */
-    static boolean isThere(ShadowFolder.Left left) {
+    /**
+     * Whether something is there that {@link #keep} has left in one of these folders.
+     *
+     * @throws IOException if that cannot be told
+     */
+    static boolean isThere(ShadowFolder.Left left, List<ShadowFolder> folders) throws IOException {
         Path path = Path.of(left.path());
-        Path stops = kept(left).directory().getParent();
-        return stops != null
-                && stops.endsWith(Path.of(ShadowFolder.NAME, KEPT))
-                && Files.isRegularFile(data(path));
+        Path stop = kept(left).directory();
+        Path stops = stop.getParent();
+        if (stops == null || Files.isSymbolicLink(stop) || !Files.isRegularFile(data(path)))
+            return false;
+        // It will be deleted: nothing of anybody else, whatever the name says.
+        for (ShadowFolder folder : folders)
+            if (Files.isDirectory(folder.kept()) && Files.isSameFile(stops, folder.kept()))
+                return true;
+        return false;
     }
 
     /**
      * Deletes what was kept by other stops than this.
      *
-     * @param wanted without symbolic links
-     * @throws UncheckedIOException if the folder cannot be read
+     * @param wanted what is there
+     * @throws IOException if it cannot be told what is there
      */
-    static void deleteOthers(ShadowFolder folder, Set<Path> wanted) {
+    static void deleteOthers(ShadowFolder folder, List<ShadowFolder.Left> wanted)
+            throws IOException {
         if (!Files.isDirectory(folder.kept())) return;
+        Set<Path> directories = new HashSet<>();
+        for (ShadowFolder.Left each : wanted) directories.add(kept(each).directory().toRealPath());
         try (DirectoryStream<Path> stops = Files.newDirectoryStream(folder.kept())) {
             for (Path stop : stops) {
-                Path real = stop.toRealPath();
-                if (wanted.stream().noneMatch(each -> each.startsWith(real)))
-                    DirectoryTree.delete(stop);
+                try {
+                    if (!directories.contains(stop.toRealPath())) DirectoryTree.delete(stop);
+                } catch (IOException | FSError e) {
+                    logger.warn("{} takes disk space, and cannot be deleted", stop, e);
+                }
             }
-        } catch (IOException e) {
-            throw new UncheckedIOException(e);
+        } catch (DirectoryIteratorException e) {
+            throw e.getCause();
         }
     }
 }

@@ -146,24 +146,24 @@ final class LateWrites {
         return null;
     }
 
-    /** What there is to remember. */
-    Memory memory() {
-        long gcBefore = Long.MIN_VALUE;
-        for (Stripe stripe : stripes)
-            synchronized (stripe) {
-                gcBefore = Math.max(gcBefore, stripe.gcBefore);
-            }
+    /**
+     * What there is to remember.
+     *
+     * @param now since the last note the grace may have been shorter for a while
+     */
+    Memory memory(Moment now) {
+        int grace = shortestGrace.accumulateAndGet(now.grace(), Math::min);
         Stripe all = new Stripe();
         List<Group> groups = new ArrayList<>();
         for (Stripe stripe : stripes)
             synchronized (stripe) {
                 // What may be purged counts for its own group only.
-                stripe.gcBefore = Math.max(stripe.gcBefore, gcBefore);
+                stripe.gcBefore = Math.max(stripe.gcBefore, now.clock() - grace);
                 stripe.purge();
                 groups.add(new Group(stripe.written, stripe.purgeable));
                 stripe.deletions.forEach(all::add);
             }
-        return new Memory(shortestGrace.get(), groups, new TreeMap<>(all.deletions), late);
+        return new Memory(grace, groups, new TreeMap<>(all.deletions), late);
     }
 
     /** Before something of the SSTables of the copy's first moment goes to the shadow. */

@@ -456,19 +456,21 @@ public final class Shadow {
         try {
             ShadowFolder folder = null;
             ShadowFolder.Closed closed = null;
+            boolean isOne = true;
             for (ShadowFolder each : folders()) {
                 ShadowFolder.Closed found = each.take();
                 if (found == null) continue;
+                isOne = closed == null;
                 folder = each;
                 closed = found;
             }
-            if (folder != null && closed != null) resume(folder, closed);
-        } catch (RuntimeException | FSError e) {
+            if (folder != null && closed != null && isOne) resume(folder, closed);
+        } catch (IOException | RuntimeException | FSError e) {
             logger.error("The shadow of {} cannot go on and is made anew", name, e);
         }
     }
 
-    private void resume(ShadowFolder folder, ShadowFolder.Closed closed) {
+    private void resume(ShadowFolder folder, ShadowFolder.Closed closed) throws IOException {
         Set<SSTableReader> live = cfs.getLiveSSTables();
         if (!folder.copies().contains(closed.copy())
                 || !closed.sstables().equals(ShadowCopy.names(live))) {
@@ -482,9 +484,7 @@ public final class Shadow {
         if (left == null) return;
         boolean goesOn = false;
         try {
-            Set<Path> kept = new HashSet<>();
-            for (ShadowFolder.Left each : closed.left()) kept.add(Path.of(each.path()));
-            for (ShadowFolder each : folders()) CopySource.deleteOthers(each, kept);
+            for (ShadowFolder each : folders()) CopySource.deleteOthers(each, closed.left());
             beganAt = System.nanoTime();
             latest = closed.latest();
             noteGcBefore(closed.gcBefore());
@@ -506,22 +506,28 @@ public final class Shadow {
     }
 
     /** What is to be copied yet, or null if not all of it is there. */
-    private @Nullable List<CopySource> left(
-            ShadowFolder.Closed closed, Set<SSTableReader> sstables) {
+    private @Nullable List<CopySource> left(ShadowFolder.Closed closed, Set<SSTableReader> sstables)
+            throws IOException {
         Map<Path, SSTableReader> live = new HashMap<>();
         for (SSTableReader each : sstables) live.put(CopySource.path(each), each);
         List<CopySource> all = new ArrayList<>();
-        for (ShadowFolder.Left each : closed.left()) {
-            SSTableReader sstable = live.get(Path.of(each.path()));
-            if (sstable != null) all.add(CopySource.of(sstable.ref(), each.isLater()));
-            else if (CopySource.isThere(each)) all.add(CopySource.kept(each));
-            else {
-                logger.info("{} is not there; the shadow of {} is made anew", each.path(), name);
-                all.forEach(CopySource::release);
-                return null;
+        boolean isWhole = false;
+        try {
+            for (ShadowFolder.Left each : closed.left()) {
+                SSTableReader sstable = live.get(Path.of(each.path()));
+                if (sstable != null) all.add(CopySource.of(sstable.ref(), each.isLater()));
+                else if (CopySource.isThere(each, folders())) all.add(CopySource.kept(each));
+                else {
+                    logger.info(
+                            "{} is not there; the shadow of {} is made anew", each.path(), name);
+                    return null;
+                }
             }
+            isWhole = true;
+            return all;
+        } finally {
+            if (!isWhole) all.forEach(CopySource::release);
         }
-        return all;
     }
 
     /** In each directory of the table; a copy is in one of them. */
@@ -624,7 +630,9 @@ public final class Shadow {
                 // No number comes twice, wherever it is.
                 number = Math.max(number, each.next());
                 for (long left : each.copies()) deleteLeft(each, left);
-                CopySource.deleteOthers(each, Set.of());
+                // None is there, unless it could not be taken at the start.
+                var unused = each.take();
+                CopySource.deleteOthers(each, List.of());
             }
             ShadowFolder folder = ShadowFolder.roomiest(folders);
             String lack = lackOfRoom(folder, tableBytes());
@@ -644,7 +652,7 @@ public final class Shadow {
             if (ended || Shadows.isShrinking(cfs))
                 next.end("the table was altered, truncated, cleaned up or scrubbed");
             else next.begin();
-        } catch (RuntimeException | Error e) {
+        } catch (IOException | RuntimeException | Error e) {
             logger.error("The shadow of {} cannot be made", name, e);
             String reason = "it cannot be made: " + e.getMessage();
             if (next == null) rest(reason);
@@ -755,7 +763,9 @@ public final class Shadow {
                                     now.number,
                                     gcBefore(),
                                     latest(),
-                                    now.late().memory().or(Shadows.purgeDoubt(cfs.metadata())),
+                                    now.late()
+                                            .memory(moment())
+                                            .or(Shadows.purgeDoubt(cfs.metadata())),
                                     ShadowCopy.names(position.sstables()),
                                     left,
                                     copiedTo == null

@@ -300,14 +300,14 @@ class LateWritesTest {
                     TABLE.update("k").now(times[i]).at(i * 10L).deletePartition().build(),
                     after(0));
         }
-        assertThat(late.memory().deletions()).hasSize(LateWrites.MAX_TIMES);
+        assertThat(late.memory(after(0)).deletions()).hasSize(LateWrites.MAX_TIMES);
         for (int round = 0; round < 200; round++) {
             long clock = START + random.nextInt(1_100_000);
             int timestamp = random.nextInt(2_000);
             boolean expected = false;
             for (int i = 0; i < times.length; i++)
                 expected |= i * 10L >= timestamp && times[i] < clock - GRACE;
-            LateWrites each = new LateWrites(late.memory());
+            LateWrites each = new LateWrites(late.memory(after(0)));
             each.written(write(timestamp), new Moment(clock, GRACE));
             if (expected) assertThat(each.reason()).as("round %s", round).isNotNull();
         }
@@ -320,7 +320,8 @@ class LateWritesTest {
             late.written(
                     TABLE.update("k").now(START + i).at(10L + i).deletePartition().build(),
                     new Moment(START + i, 864_000));
-        assertThat(late.memory().deletions()).hasSize(LateWrites.MAX_TIMES);
+        assertThat(late.memory(new Moment(START, 864_000)).deletions())
+                .hasSize(LateWrites.MAX_TIMES);
         late.written(write(900), new Moment(START + 1_000, 864_000));
         late.written(write(1_011), new Moment(START + 864_000, 864_000));
         isLate(false);
@@ -333,7 +334,7 @@ class LateWritesTest {
         late.written(write(50), after(0));
         late.copied(deletion(10), after(GRACE + 1));
         late.written(update().now(START + 1_000).at(60).deletePartition().build(), after(0));
-        LateWrites.Memory memory = late.memory();
+        LateWrites.Memory memory = late.memory(after(0));
         assertThat(memory.late()).isNull();
 
         LateWrites older = new LateWrites(memory);
@@ -345,13 +346,23 @@ class LateWritesTest {
         assertThat(later.reason()).isNull();
         later.written(write(55), after(1_000 + GRACE + 1));
         assertThat(later.reason()).isNotNull();
-        assertThat(later.memory().late()).isEqualTo(later.reason());
+        assertThat(later.memory(after(0)).late()).isEqualTo(later.reason());
 
         LateWrites copying = new LateWrites(memory);
         copying.copied(deletion(50), after(GRACE + 1));
         assertThat(copying.reason()).isNotNull();
 
-        assertThat(new LateWrites(memory).memory()).isEqualTo(memory);
+        assertThat(new LateWrites(memory).memory(after(0))).isEqualTo(memory);
         assertThat(new LateWrites(memory.or("why")).reason()).isEqualTo("why");
+    }
+
+    /** A compaction may have purged by a grace that nothing was noted under. */
+    @Test
+    void theShortestGraceLastsThoughNothingWasNotedUnderIt() {
+        late.copied(deletion(10), new Moment(START + 1, 864_000));
+        LateWrites.Memory memory = late.memory(new Moment(START + 1, 0));
+        LateWrites older = new LateWrites(memory);
+        older.written(write(10), new Moment(START + 2, 864_000));
+        assertThat(older.reason()).isNotNull();
     }
 }

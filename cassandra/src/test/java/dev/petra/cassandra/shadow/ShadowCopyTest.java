@@ -323,6 +323,27 @@ class ShadowCopyTest {
         return CopySource.of(sstable.ref(), true).keep(live, stop, Disk.REAL);
     }
 
+    private boolean isThere(ShadowFolder.Left left) throws IOException {
+        return CopySource.isThere(left, List.of(new ShadowFolder(directory, Disk.REAL)));
+    }
+
+    /** It would be deleted when it is copied. */
+    @Test
+    void whatIsInAnotherFolderIsNotTakenForKept() throws IOException {
+        ShadowFolder.Left left = keep(sstable(2), Set.of(), 7);
+        assertThat(isThere(left)).isTrue();
+        Path other = Files.createDirectories(directory.resolve("rocksdb_shadow2/backups/7"));
+        Path name = Path.of(left.path()).getFileName();
+        for (String component : List.of("Data", "Index"))
+            Files.createFile(other.resolve(name + "-" + component + ".db"));
+        assertThat(isThere(new ShadowFolder.Left(other.resolve(name).toString(), 1, false)))
+                .isFalse();
+        Path link = directory.resolve("rocksdb_shadow/backups/9");
+        Files.createSymbolicLink(link, other);
+        assertThat(isThere(new ShadowFolder.Left(link.resolve(name).toString(), 1, false)))
+                .isFalse();
+    }
+
     private void copyAll(ShadowCopy of) {
         var unused = of.step(() -> true);
         unused = of.step(() -> true);
@@ -345,7 +366,7 @@ class ShadowCopyTest {
 
         // At the next stop it is where it was.
         assertThat(CopySource.kept(left).keep(Set.of(), 8, Disk.REAL)).isEqualTo(left);
-        assertThat(CopySource.isThere(left)).isTrue();
+        assertThat(isThere(left)).isTrue();
         ShadowCopy next = copy(3);
         next.resume(List.of(CopySource.kept(left)), isCopied ? second.getLast() : null);
         assertThat(next.isCaughtUp()).isFalse();
@@ -354,7 +375,7 @@ class ShadowCopyTest {
         assertThat(next.isCaughtUp()).isTrue();
         assertThat(writes.get()).isEqualTo(isCopied ? 0 : 1);
         assertThat(new ShadowFolder(directory, Disk.REAL).kept()).isEmptyDirectory();
-        assertThat(CopySource.isThere(left)).isFalse();
+        assertThat(isThere(left)).isFalse();
         copy.release();
     }
 
@@ -379,7 +400,7 @@ class ShadowCopyTest {
     void whatIsTheTablesIsNotLinked() throws IOException {
         ShadowFolder.Left left = keep(first, Set.of(first), 7);
         assertThat(left.path()).isEqualTo(first.descriptor.baseFile().toString());
-        assertThat(CopySource.isThere(left)).isFalse();
+        assertThat(isThere(left)).isFalse();
         CopySource.of(first.ref(), false).release();
         assertThat(first.descriptor.fileFor(SSTableFormat.Components.DATA).exists()).isTrue();
         assertThat(new ShadowFolder(directory, Disk.REAL).kept()).doesNotExist();
@@ -390,10 +411,14 @@ class ShadowCopyTest {
         ShadowFolder.Left one = keep(sstable(2), Set.of(), 7);
         ShadowFolder.Left other = keep(sstable(3), Set.of(), 8);
         ShadowFolder folder = new ShadowFolder(directory, Disk.REAL);
-        CopySource.deleteOthers(folder, Set.of(Path.of(other.path())));
-        assertThat(CopySource.isThere(one)).isFalse();
-        assertThat(CopySource.isThere(other)).isTrue();
-        CopySource.deleteOthers(folder, Set.of());
+        CopySource.deleteOthers(folder, List.of(other));
+        assertThat(isThere(one)).isFalse();
+        assertThat(isThere(other)).isTrue();
+        // What cannot be followed is passed over.
+        Path dangling = folder.kept().resolve("1");
+        Files.createSymbolicLink(dangling, directory.resolve("nowhere"));
+        CopySource.deleteOthers(folder, List.of());
+        Files.delete(dangling);
         assertThat(folder.kept()).isEmptyDirectory();
     }
 

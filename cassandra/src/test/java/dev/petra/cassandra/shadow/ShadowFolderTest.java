@@ -63,7 +63,13 @@ class ShadowFolderTest {
     void anEmptyTable() {
         ShadowFolder.Closed closed =
                 new ShadowFolder.Closed(
-                        1, 0, 0, new LateWrites().memory(), new TreeSet<>(), List.of(), null);
+                        1,
+                        0,
+                        0,
+                        new LateWrites().memory(new LateWrites.Moment(0, 0)),
+                        new TreeSet<>(),
+                        List.of(),
+                        null);
         folder.create();
         folder.write(closed);
         assertThat(folder.take()).isEqualTo(closed);
