@@ -205,7 +205,12 @@ final class DockerCluster implements AutoCloseable {
 
     private void tc(int number, String verb, String... discipline)
             throws IOException, InterruptedException {
-        List<String> command = new ArrayList<>(List.of("tc", "qdisc", verb, "dev", "eth0", "root"));
+        // Of another name since it was cut off and healed.
+        String shown =
+                inNetworkOf(
+                        number, "ip", "-o", "-4", "address", "show", "to", address(number));
+        String device = shown.strip().split("\\s+", -1)[1];
+        List<String> command = new ArrayList<>(List.of("tc", "qdisc", verb, "dev", device, "root"));
         command.addAll(List.of(discipline));
         inNetworkOf(number, command.toArray(String[]::new));
     }
