@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.nodetests.cluster;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import com.datastax.oss.driver.api.core.ConsistencyLevel;
+import com.datastax.oss.driver.api.core.CqlSession;
+import dev.petra.launcher.FreePorts;
+import dev.petra.launcher.NodeTool;
+import dev.petra.nodetests.fixture.Commands;
+import dev.petra.nodetests.fixture.Contents;
+import dev.petra.nodetests.fixture.ShadowTable;
+import dev.petra.nodetests.fixture.TestNode;
+import dev.petra.nodetests.fixture.Writer;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.CleanupMode;
+import org.junit.jupiter.api.io.TempDir;
+
+/** Two replicas of tables with shadows that answer, while a node comes and another one goes. */
+class ShadowTopologyIT {
+    private static final Duration PATIENCE = Duration.ofMinutes(4);
+    private static final int PARTITIONS = 300;
+    private static final String ROWS = "SELECT p, c, v, s FROM ks.t";
+    private static final String SEED = "127.0.0.1";
+
+    @TempDir(cleanup = CleanupMode.ON_SUCCESS)
+    Path directory;
+
+    private final int port = FreePorts.next();
+
+    private TestNode node(String address) throws Exception {
+        Map<String, Object> fallback =
+                ShadowTable.configuration(
+                        Map.of(
+                                "engine", "rocks",
+                                "mode", "fallback",
+                                "compared_share", "1",
+                                "memory", "128MiB",
+                                "direct_reads", "true"));
+        return TestNode.start(
+                Files.createDirectory(directory.resolve(address)),
+                options ->
+                        options.yaml(
+                                        Map.of(
+                                                "hinted_handoff_enabled",
+                                                false,
+                                                "memtable",
+                                                Map.of(
+                                                        "configurations",
+                                                        Map.of("rocks_fallback", fallback))))
+                                .address(address)
+                                .storagePort(port)
+                                .numTokens(4)
+                                .seeds(List.of(SEED + ":" + port)));
+    }
+
+    private static void create(CqlSession session) {
+        TestNode.createKeyspace(session, "ks", 2);
+        String options = " WITH memtable = 'rocks_fallback' AND read_repair = 'NONE'";
+        session.execute(
+                "CREATE TABLE ks.t (p int, c int, v text, s text static, PRIMARY KEY (p, c))"
+                        + options);
+        session.execute(Writer.table("ks.load") + options);
+        var insert = session.prepare("INSERT INTO ks.t (p, c, v, s) VALUES (?, ?, ?, ?)");
+        for (int p = 0; p < PARTITIONS; p++) {
+            for (int c = 0; c < 4; c++) session.execute(insert.bind(p, c, "v" + c, "s" + p));
+            Contents.deleteFrom(session, p);
+        }
+    }
+
+    /** The shadows of each node answer, are equal to their tables, and never were otherwise. */
+    private static void check(TestNode... nodes) throws Exception {
+        for (TestNode node : nodes) {
+            TestNode.await(
+                    "shadows that answer",
+                    PATIENCE,
+                    () ->
+                            Contents.alone(
+                                            node,
+                                            "SELECT table_name, answers FROM petra.shadow WHERE"
+                                                    + " keyspace_name = 'ks'")
+                                    .stream()
+                                    .filter(row -> row.contains("'yes'"))
+                                    .count()
+                                    == 2);
+            NodeTool.Result result = Commands.petra(node, "compare", "ks.t");
+            assertThat(result.exitCode()).as(result.output()).isZero();
+            assertThat(
+                            Contents.alone(
+                                    node,
+                                    "SELECT table_name, different FROM petra.shadow WHERE"
+                                            + " keyspace_name = 'ks'"))
+                    .hasSize(2)
+                    .allMatch(row -> row.contains("different:0"));
+        }
+    }
+
+    @Test
+    void aNodeComesAndAnotherOneGoes() throws Exception {
+        try (TestNode a = node(SEED);
+                TestNode b = node("127.0.0.2");
+                CqlSession all = a.session(ConsistencyLevel.ALL)) {
+            create(all);
+            Set<String> rows = Contents.of(all, ROWS);
+            List<Writer> writers = new ArrayList<>();
+            for (int w = 0; w < 3; w++) writers.add(new Writer(all, "ks.load", 0, w).persistent());
+            writers.forEach(Thread::start);
+            check(a, b);
+            try (TestNode c = node("127.0.0.3")) {
+                check(a, b, c);
+                TestNode.awaitSameRing(List.of(a, b, c));
+                for (TestNode node : List.of(a, b)) node.nodetool("cleanup", "ks");
+                check(a, b, c);
+                for (Writer writer : writers) writer.checkMeanwhile(all);
+                b.nodetool("decommission", "-f");
+                check(a, c);
+                for (Writer writer : writers) {
+                    writer.halt();
+                    writer.join();
+                    assertThat(writer.failure()).isNull();
+                    writer.check(all);
+                }
+                assertThat(Contents.of(all, ROWS)).isEqualTo(rows).isNotEmpty();
+            }
+        }
+    }
+}
