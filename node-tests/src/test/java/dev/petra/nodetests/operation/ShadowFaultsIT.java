@@ -185,7 +185,7 @@ class ShadowFaultsIT {
         await("damaged", row -> row.getLong("queued_writes") == 0);
         session.close();
         node.process().stop();
-        assertThat(ShadowTable.folder(node, "damaged").resolve("WHOLE")).exists();
+        assertThat(ShadowTable.folder(node, "damaged").resolve("CLOSED")).exists();
         damage(ShadowTable.folder(node, "damaged"));
         node.restart();
         session = node.session();
