@@ -83,12 +83,12 @@ class ShadowTopologyIT {
                     PATIENCE,
                     () ->
                             Contents.alone(
-                                            node,
-                                            "SELECT table_name, answers FROM petra.shadow WHERE"
-                                                    + " keyspace_name = 'ks'")
-                                    .stream()
-                                    .filter(row -> row.contains("'yes'"))
-                                    .count()
+                                                    node,
+                                                    "SELECT table_name, answers FROM petra.shadow"
+                                                            + " WHERE keyspace_name = 'ks'")
+                                            .stream()
+                                            .filter(row -> row.contains("'yes'"))
+                                            .count()
                                     == 2);
             NodeTool.Result result = Commands.petra(node, "compare", "ks.t");
             assertThat(result.exitCode()).as(result.output()).isZero();

@@ -207,8 +207,7 @@ final class DockerCluster implements AutoCloseable {
             throws IOException, InterruptedException {
         // Of another name since it was cut off and healed.
         String shown =
-                inNetworkOf(
-                        number, "ip", "-o", "-4", "address", "show", "to", address(number));
+                inNetworkOf(number, "ip", "-o", "-4", "address", "show", "to", address(number));
         String device = shown.strip().split("\\s+", -1)[1];
         List<String> command = new ArrayList<>(List.of("tc", "qdisc", verb, "dev", device, "root"));
         command.addAll(List.of(discipline));
