@@ -89,13 +89,7 @@ class FallbackClusterIT {
     }
 
     private static Map<String, Object> configuration(String engine, String mode) {
-        return ShadowTable.configuration(
-                Map.of(
-                        "engine", engine,
-                        "mode", mode,
-                        "compared_share", "1",
-                        "memory", "128MiB",
-                        "direct_reads", "true"));
+        return ShadowTable.configuration(engine, mode, "1");
     }
 
     @AfterAll

@@ -36,14 +36,7 @@ class ShadowTopologyIT {
     private final int port = FreePorts.next();
 
     private TestNode node(String address) throws Exception {
-        Map<String, Object> fallback =
-                ShadowTable.configuration(
-                        Map.of(
-                                "engine", "rocks",
-                                "mode", "fallback",
-                                "compared_share", "1",
-                                "memory", "128MiB",
-                                "direct_reads", "true"));
+        Map<String, Object> fallback = ShadowTable.configuration("rocks", "fallback", "1");
         return TestNode.start(
                 Files.createDirectory(directory.resolve(address)),
                 options ->

@@ -176,13 +176,7 @@ class FallbackPointsIT {
     }
 
     private static Map<String, Object> mode(String mode) {
-        return ShadowTable.configuration(
-                Map.of(
-                        "engine", "rocks",
-                        "mode", mode,
-                        "compared_share", "1",
-                        "memory", "128MiB",
-                        "direct_reads", "true"));
+        return ShadowTable.configuration("rocks", mode, "1");
     }
 
     @AfterEach

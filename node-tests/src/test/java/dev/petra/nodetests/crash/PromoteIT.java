@@ -112,13 +112,7 @@ class PromoteIT {
     }
 
     private static Map<String, Object> shadow() {
-        return ShadowTable.configuration(
-                Map.of(
-                        "engine", "rocks",
-                        "mode", "shadow",
-                        "compared_share", "0",
-                        "memory", "128MiB",
-                        "direct_reads", "true"));
+        return ShadowTable.configuration("rocks", "shadow", "0");
     }
 
     @AfterEach

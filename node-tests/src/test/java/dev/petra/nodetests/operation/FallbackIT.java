@@ -84,18 +84,7 @@ class FallbackIT {
     }
 
     private static Map<String, Object> configuration(String engine, String mode) {
-        return ShadowTable.configuration(
-                Map.of(
-                        "engine",
-                        engine,
-                        "mode",
-                        mode,
-                        "compared_share",
-                        engine.equals("rocks") ? "0.2" : "0",
-                        "memory",
-                        "128MiB",
-                        "direct_reads",
-                        "true"));
+        return ShadowTable.configuration(engine, mode, engine.equals("rocks") ? "0.2" : "0");
     }
 
     @AfterEach

@@ -81,13 +81,7 @@ class ShadowIT {
     }
 
     private static Map<String, Object> shadow(String engine) {
-        return ShadowTable.configuration(
-                Map.of(
-                        "engine", engine,
-                        "mode", "shadow",
-                        "compared_share", "1",
-                        "memory", "128MiB",
-                        "direct_reads", "true"));
+        return ShadowTable.configuration(engine, "shadow", "1");
     }
 
     private static Map<String, Object> shadowWithoutStatics() {
