@@ -510,13 +510,14 @@ public final class Shadow {
             throws IOException {
         Map<Path, SSTableReader> live = new HashMap<>();
         for (SSTableReader each : sstables) live.put(CopySource.path(each), each);
+        List<ShadowFolder> folders = folders();
         List<CopySource> all = new ArrayList<>();
         boolean isWhole = false;
         try {
             for (ShadowFolder.Left each : closed.left()) {
                 SSTableReader sstable = live.get(Path.of(each.path()));
                 if (sstable != null) all.add(CopySource.of(sstable.ref(), each.isLater()));
-                else if (CopySource.isThere(each, folders())) all.add(CopySource.kept(each));
+                else if (CopySource.isThere(each, folders)) all.add(CopySource.kept(each));
                 else {
                     logger.info(
                             "{} is not there; the shadow of {} is made anew", each.path(), name);
