@@ -18,6 +18,8 @@ final class BenchOptions {
 
     @ArgGroup Size size = new Size();
 
+    private static final List<Integer> LIVE_RATES = List.of(30, 60, 80);
+
     /** How much is done. */
     static final class Size {
         @Option(names = "--quick", description = "Few workloads, one round (default).")
@@ -106,6 +108,14 @@ final class BenchOptions {
                         + " succession as much is done, within 10 %% (default: ${DEFAULT-VALUE})."
                         + " With --live these are rounds of all nodes.")
     int warmups = 8;
+
+    @Option(
+            names = "--rates",
+            split = ",",
+            description =
+                    "With --live, of openLoop, in percent of what the slowest engine does in mixed"
+                            + " (default: ${DEFAULT-VALUE}).")
+    List<Integer> rates = LIVE_RATES;
 
     @Option(
             names = "--agent-everywhere",
@@ -198,6 +208,10 @@ final class BenchOptions {
 
     int nodeMemory() {
         return nodeMemory > 0 ? nodeMemory : heap * 3 / 2 + memory + 384;
+    }
+
+    boolean hasOtherRates() {
+        return !rates.equals(LIVE_RATES);
     }
 
     /** Where histograms and time lines go, of each round. */

@@ -63,6 +63,7 @@ record BenchPlan(BenchOptions options) {
                             + " two, and 'tables' and 'bytes' start it anew");
         if (options.live) checkLive(chosen, asked);
         else if (options.unequalMemory) throw options.wrong("--unequal-memory belongs to --live");
+        else if (options.hasOtherRates()) throw options.wrong("--rates belongs to --live");
         if (options.warmups < 0)
             throw options.wrong("--warmups must be 0 at least, not " + options.warmups);
         if (options.nodes < 1)
@@ -94,6 +95,8 @@ record BenchPlan(BenchOptions options) {
             if (!Workload.of(workload, options.scale).isPreloaded() || workload.equals("stream"))
                 throw options.wrong(
                         "--live has no workload '" + workload + "', which changes what is there");
+        for (int percent : options.rates)
+            if (percent < 1) throw options.wrong("--rates must be 1 at least, not " + percent);
         if (options.totalMemory > 0 && options.unequalMemory)
             throw options.wrong("--total-memory is the same for all: leave --unequal-memory out");
         if (options.totalMemory == 0 && !options.unequalMemory)

@@ -24,9 +24,6 @@ final class LiveNodes implements AutoCloseable {
     /** Requests of a closed loop that are under way at once. */
     static final int IN_FLIGHT = 32;
 
-    /** Of open loops, in percent of the slowest engine's closed loop. */
-    static final List<Integer> RATES = List.of(30, 60, 80);
-
     private final BenchOptions options;
     private final List<Node> nodes = new ArrayList<>();
 
@@ -210,7 +207,7 @@ final class LiveNodes implements AutoCloseable {
                 taken.end(rows);
             }
             case "openLoop" -> {
-                for (int percent : RATES) {
+                for (int percent : options.rates) {
                     settle(all);
                     openLoop(node, run, round, percent, into, known);
                 }

@@ -44,6 +44,8 @@ final class Report {
     /** Ends the metrics of one of several rates. */
     private static final Pattern AT = Pattern.compile(" at \\d+ %$");
 
+    private static final Pattern RATE = Pattern.compile("^rate( at \\d+ %)");
+
     /** Of the requests that were asked for in a time, so many are answered in it. */
     private static final double KEPT_UP = 0.95;
 
@@ -350,7 +352,7 @@ final class Report {
             for (String metric : List.of("throughput (ops/s)", "stall (%)", "allocated (B/op)"))
                 if (rows.containsKey(metric)) body.append(Chart.bars(metric, rows.get(metric)));
             boolean fixed = rows.values().iterator().next().get(0).operation().equals("openLoop");
-            for (String at : rates())
+            for (String at : rates(rows))
                 for (String kind : List.of("read", "write")) {
                     Map<String, NavigableMap<Double, Double>> curves =
                             curves(rows, Tail.kind(kind, at));
@@ -410,10 +412,14 @@ final class Report {
         return text + "</table>";
     }
 
-    /** The only rate, and those of live nodes. */
-    private static List<String> rates() {
-        return Stream.concat(Stream.of(""), LiveNodes.RATES.stream().map(StoreBenchmark::at))
-                .toList();
+    /** How the metrics of the only rate end, or of each of several. */
+    private static List<String> rates(Map<String, List<Figure>> rows) {
+        Stream<String> several =
+                rows.keySet().stream()
+                        .map(RATE::matcher)
+                        .filter(Matcher::find)
+                        .map(rate -> rate.group(1));
+        return Stream.concat(Stream.of(""), several).toList();
     }
 
     /** Of each engine, microseconds by percentile, of the loops of all rounds. */

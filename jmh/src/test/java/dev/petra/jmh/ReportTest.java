@@ -198,7 +198,8 @@ class ReportTest {
                 times,
                 30);
         assertThat(directory.resolve("emp-local-G1-openLoop-rocks-1-read-30.hlog")).exists();
-        assertThat(new Report(results(figure("rocks", "stall", 1.0)), directory).html())
+        Figure rate = figure("rocks", "rate" + StoreBenchmark.at(30), 4_000.0);
+        assertThat(new Report(results(rate), directory).html())
                 .contains("latency of a read at a fixed rate at 30 %");
     }
 
