@@ -79,6 +79,11 @@ final class CopySource {
         return isLater;
     }
 
+    /** Whether it is the table's no more, and was kept over a restart. */
+    boolean isKept() {
+        return isKept;
+    }
+
     /** Of its content. */
     long bytes() {
         return bytes;
@@ -98,6 +103,9 @@ final class CopySource {
                             .left;
             open = DetachedSSTables.open(descriptor, table).selfRef();
             reference = open;
+            long found = open.get().uncompressedLength();
+            if (found != bytes)
+                throw new IOException("it has " + found + " bytes of data, and had " + bytes);
         }
         return open.get();
     }
@@ -197,5 +205,9 @@ final class CopySource {
         } catch (DirectoryIteratorException e) {
             throw e.getCause();
         }
+    }
+    @Override
+    public String toString() {
+        return path.toString();
     }
 }

@@ -6,7 +6,6 @@ import dev.petra.cassandra.sstable.PartitionBatches;
 import dev.petra.cassandra.table.CompactionInfos;
 import dev.petra.engine.TableStore;
 import java.io.IOException;
-import java.io.UncheckedIOException;
 import java.lang.ref.WeakReference;
 import java.time.Duration;
 import java.util.ArrayDeque;
@@ -33,7 +32,7 @@ import org.apache.cassandra.db.lifecycle.View;
 import org.apache.cassandra.db.partitions.PartitionUpdate;
 import org.apache.cassandra.db.rows.UnfilteredRowIterator;
 import org.apache.cassandra.dht.AbstractBounds;
-import org.apache.cassandra.dht.Range;
+import org.apache.cassandra.dht.Bounds;
 import org.apache.cassandra.io.sstable.Descriptor;
 import org.apache.cassandra.io.sstable.ISSTableScanner;
 import org.apache.cassandra.io.sstable.format.SSTableFormat;
@@ -413,50 +412,86 @@ final class ShadowCopy extends ShadowStore implements INotificationConsumer {
 
     /** False if it was stopped, or its step was over, before the end. */
     private boolean copy(CopySource source, Progress progress, BooleanSupplier hasRoom) {
+        try {
+            return copy(source.open(cfs.metadata), source.isLater(), progress, hasRoom);
+        } catch (IOException e) {
+            return unreadable(source, e);
+        } catch (RuntimeException e) {
+            if (source.isKept()) return unreadable(source, e);
+            throw e;
+        }
+    }
+
+    /** Ends it, which is no fault: the next one has all of it from the table. */
+    private boolean unreadable(CopySource source, Exception e) {
+        logger.warn("{} cannot be read", source, e);
+        end(
+                "an SSTable that it has to copy, and that was kept over the restart of the node,"
+                        + " cannot be read: "
+                        + source
+                        + ": "
+                        + e.getMessage());
+        return false;
+    }
+
+    private boolean copy(
+            SSTableReader sstable, boolean isLater, Progress progress, BooleanSupplier hasRoom) {
         long end = System.nanoTime() + STEP.toNanos();
-        SSTableReader sstable = open(source);
-        try (ISSTableScanner scanner = scannerAfter(copiedTo, sstable)) {
-            long before = scanner.getCurrentPosition();
+        DecoratedKey from = copiedTo;
+        try (ISSTableScanner scanner = scannerFrom(from, sstable)) {
+            if (from != null && !isNext(from, scanner)) {
+                logger.warn(
+                        "The index of {} is damaged: it does not lead to partition {}, up to which"
+                                + " the shadow of {} has it. It is copied from its beginning",
+                        sstable,
+                        Comparison.shown(cfs.metadata(), from),
+                        name);
+                copiedTo = null;
+                return false;
+            }
             while (scanner.hasNext()) {
+                long start = scanner.getCurrentPosition();
                 DecoratedKey last;
                 try (UnfilteredRowIterator partition = scanner.next()) {
                     if (!PartitionBatches.forEach(
                             cfs.metadata(),
                             sstable,
                             partition,
-                            (update, isBegun) ->
-                                    copied(update, source.isLater(), progress, hasRoom)))
+                            (update, isBegun) -> copied(update, isLater, progress, hasRoom)))
                         return false;
                     last = partition.partitionKey();
                 }
-                long now = scanner.getCurrentPosition();
-                throttle(now - before, progress);
-                before = now;
+                throttle(scanner.getCurrentPosition() - start, progress);
                 if (!scanner.hasNext()) break;
                 boolean isStopped = isHalted(progress);
                 if (!isStopped && System.nanoTime() - end < 0) continue;
-                // A damaged index may lead past some partitions: then the SSTable is begun anew.
-                boolean isNext = sstable.getPosition(last, SSTableReader.Operator.GT) == now;
-                if (isNext) copiedTo = last;
-                if (isNext || isStopped) return false;
+                // Else its index is damaged and does not lead back here.
+                boolean isFound = sstable.getPosition(last, SSTableReader.Operator.GE) == start;
+                if (isFound) copiedTo = last;
+                if (isFound || isStopped) return false;
             }
             return true;
         }
     }
 
-    private SSTableReader open(CopySource source) {
-        try {
-            return source.open(cfs.metadata);
-        } catch (IOException e) {
-            throw new UncheckedIOException(e);
+    /** Whether it is the next partition, which is then passed over. */
+    private static boolean isNext(DecoratedKey key, ISSTableScanner scanner) {
+        if (!scanner.hasNext()) return false;
+        try (UnfilteredRowIterator partition = scanner.next()) {
+            return partition.partitionKey().equals(key);
         }
     }
 
-    private ISSTableScanner scannerAfter(@Nullable DecoratedKey last, SSTableReader sstable) {
-        if (last == null) return sstable.getScanner();
+    /**
+     * Finds by the index where to begin, and reads on without it.
+     *
+     * @param first null for the first of all; else what it gives first must be compared with it
+     */
+    private ISSTableScanner scannerFrom(@Nullable DecoratedKey first, SSTableReader sstable) {
+        if (first == null) return sstable.getScanner();
         PartitionPosition end = cfs.getPartitioner().getMinimumToken().minKeyBound();
         return sstable.getScanner(
-                List.<AbstractBounds<PartitionPosition>>of(new Range<>(last, end)).iterator());
+                List.<AbstractBounds<PartitionPosition>>of(new Bounds<>(first, end)).iterator());
     }
 
     private boolean copied(

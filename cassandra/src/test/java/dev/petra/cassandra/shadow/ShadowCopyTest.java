@@ -2,7 +2,6 @@
 package dev.petra.cassandra.shadow;
 
 import static org.assertj.core.api.Assertions.assertThat;
-import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import dev.petra.cassandra.Hollow;
 import dev.petra.cassandra.TestTables;
@@ -15,15 +14,20 @@ import java.lang.reflect.Proxy;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.AbstractSet;
+import java.util.Arrays;
+import java.util.Comparator;
 import java.util.Iterator;
 import java.util.List;
+import java.util.Objects;
 import java.util.Set;
 import java.util.SortedSet;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.stream.IntStream;
 import org.apache.cassandra.config.DatabaseDescriptor;
 import org.apache.cassandra.db.ColumnFamilyStore;
+import org.apache.cassandra.db.DecoratedKey;
 import org.apache.cassandra.db.SerializationHeader;
 import org.apache.cassandra.db.compaction.CompactionInfo;
 import org.apache.cassandra.db.compaction.CompactionManager;
@@ -31,6 +35,7 @@ import org.apache.cassandra.db.compaction.OperationType;
 import org.apache.cassandra.db.lifecycle.LifecycleNewTracker;
 import org.apache.cassandra.db.lifecycle.LifecycleTransaction;
 import org.apache.cassandra.db.lifecycle.Tracker;
+import org.apache.cassandra.db.marshal.Int32Type;
 import org.apache.cassandra.db.memtable.Memtable;
 import org.apache.cassandra.db.partitions.PartitionUpdate;
 import org.apache.cassandra.db.rows.UnfilteredRowIterator;
@@ -113,6 +118,11 @@ class ShadowCopyTest {
      * @param early whether it is opened before it is complete, as by a compaction
      */
     private SSTableReader sstable(int number, boolean early) {
+        return sstable(number, early, List.of(1));
+    }
+
+    /** Of these keys, which are in the order of their tokens. */
+    private SSTableReader sstable(int number, boolean early, List<Integer> keys) {
         Descriptor descriptor =
                 new Descriptor(new File(directory), "ks", "t", new SequenceBasedSSTableId(number));
         try (SSTableWriter writer =
@@ -130,10 +140,12 @@ class ShadowCopyTest {
                         .addDefaultComponents(List.of())
                         .setSecondaryIndexGroups(List.of())
                         .build(new Untracked(), null)) {
-            PartitionUpdate.SimpleBuilder update = PartitionUpdate.simpleBuilder(TABLE, 1);
-            update.row(1).add("v", 7);
-            try (UnfilteredRowIterator partition = update.build().unfilteredIterator()) {
-                writer.append(partition);
+            for (int key : keys) {
+                PartitionUpdate.SimpleBuilder update = PartitionUpdate.simpleBuilder(TABLE, key);
+                update.row(1).add("v", 7);
+                try (UnfilteredRowIterator partition = update.build().unfilteredIterator()) {
+                    writer.append(partition);
+                }
             }
             if (early) writer.openFinalEarly().selfRef().release();
             return writer.finish(true);
@@ -423,15 +435,76 @@ class ShadowCopyTest {
     }
 
     /** Whatever is wrong with it, the copy ends, and the next one has all. */
-    @Test
-    void whatCannotBeOpenedIsNotPassedOver() throws IOException {
+    @ParameterizedTest
+    @ValueSource(booleans = {false, true})
+    void whatCannotBeReadIsNotPassedOver(boolean isDamaged) throws IOException {
         ShadowFolder.Left left = keep(sstable(2), Set.of(), 7);
-        Files.delete(Path.of(left.path() + "-Statistics.db"));
+        Path file = Path.of(left.path() + (isDamaged ? "-Data.db" : "-Statistics.db"));
+        byte[] content = Files.readAllBytes(file);
+        Files.delete(file);
+        content[content.length / 2] ^= 1;
+        if (isDamaged) Files.write(file, content);
         ShadowCopy next = copy(3);
         next.resume(List.of(CopySource.kept(left)), null);
-        assertThatThrownBy(() -> copyAll(next));
+        copyAll(next);
         assertThat(next.isCaughtUp()).isFalse();
+        assertThat(next.isOver()).isTrue();
+        // Which could be without what the restart has kept.
+        assertThat(end(next).isFault()).isFalse();
+        assertThat(end(next).reason())
+                .contains("was kept over the restart of the node, cannot be read: " + left.path());
         next.release();
+        assertThat(isThere(left)).isFalse();
+    }
+
+    /** Without compression nothing else tells that it was cut off behind a partition. */
+    @Test
+    void whatHasAnotherLengthIsNotTakenForWhole() throws IOException {
+        ShadowFolder.Left left = keep(sstable(2), Set.of(), 7);
+        ShadowCopy next = copy(3);
+        next.resume(
+                List.of(
+                        CopySource.kept(
+                                new ShadowFolder.Left(left.path(), left.bytes() + 1, false))),
+                null);
+        copyAll(next);
+        assertThat(next.isCaughtUp()).isFalse();
+        assertThat(end(next).reason()).contains("bytes of data, and had " + (left.bytes() + 1));
+        next.release();
+    }
+
+    private static ShadowStore.End end(ShadowCopy of) {
+        return Objects.requireNonNull(of.end());
+    }
+
+    private static List<Integer> keys(int count) {
+        return IntStream.range(0, count)
+                .boxed()
+                .sorted(Comparator.comparing(ShadowCopyTest::key))
+                .toList();
+    }
+
+    private static DecoratedKey key(int key) {
+        return TABLE.partitioner.decorateKey(Int32Type.instance.decompose(key));
+    }
+
+    /** An index that was damaged while the node was down must not lead past what is left. */
+    @ParameterizedTest
+    @ValueSource(doubles = {0.25, 0.5, 0.75})
+    void anIndexThatWasCutOffHidesNothing(double isLeft) throws IOException {
+        List<Integer> keys = keys(4);
+        ShadowFolder.Left left = keep(sstable(2, false, keys), Set.of(), 7);
+        Path index = Path.of(left.path() + "-Index.db");
+        byte[] content = Files.readAllBytes(index);
+        // Each entry is as long as the others.
+        Files.write(index, Arrays.copyOf(content, (int) (content.length * isLeft)));
+        ShadowCopy next = copy(3);
+        next.resume(List.of(CopySource.kept(left)), key(keys.get(1)));
+        copyAll(next);
+        copyAll(next);
+        assertThat(next.isCaughtUp()).isTrue();
+        // The second is found, or all is copied anew.
+        assertThat(writes.get()).isEqualTo(isLeft < 0.5 ? 4 : 2);
     }
 
     @Test
@@ -475,7 +548,7 @@ class ShadowCopyTest {
                 new SSTableAddedNotification(List.of(flushed), noMemtable()), tracker);
         assertThat(next.isOver()).isFalse();
         changed(next, flushed, sstable(4), OperationType.COMPACTION);
-        assertThat(next.end())
+        assertThat(end(next))
                 .isEqualTo(
                         new ShadowStore.End(
                                 "what was written while the copy began was compacted", false));
