@@ -17,6 +17,7 @@ import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
 import org.apache.cassandra.config.InheritingClass;
+import org.apache.cassandra.config.YamlConfigurationLoader;
 import org.apache.cassandra.exceptions.StartupException;
 import org.apache.cassandra.io.sstable.Descriptor;
 import org.apache.cassandra.io.util.File;
@@ -195,5 +196,21 @@ class StartupCheckTest {
         Files.createFile(data.resolve("ks/file"));
         assertThatCode(() -> StartupCheck.checkNoStores(List.of(data, data.resolve("missing"))))
                 .doesNotThrowAnyException();
+    }
+
+    /** Whoever adds a configuration is told not to write a second section. */
+    @Test
+    void ofTwoSectionsOfMemtablesCassandraReadsTheLast() throws IOException {
+        String section = "memtable:\n  configurations:\n    %s: {class_name: SkipListMemtable}\n";
+        Path yaml =
+                Files.writeString(
+                        data.resolve("cassandra.yaml"),
+                        section.formatted("first") + section.formatted("second"));
+        assertThat(
+                        new YamlConfigurationLoader()
+                                .loadConfig(yaml.toUri().toURL())
+                                .memtable
+                                .configurations)
+                .containsOnlyKeys("second");
     }
 }

@@ -206,6 +206,7 @@ final class CopySource {
             throw e.getCause();
         }
     }
+
     @Override
     public String toString() {
         return path.toString();

@@ -23,6 +23,9 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.SplittableRandom;
+import java.util.concurrent.TimeUnit;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 import java.util.stream.IntStream;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
@@ -85,7 +88,9 @@ class FallbackClusterIT {
                                                 "rocks_fallback",
                                                 configuration("rocks", mode),
                                                 "peer_shadow",
-                                                configuration(peerEngine, "shadow")))));
+                                                configuration(peerEngine, "shadow"),
+                                                "only_" + peerEngine,
+                                                configuration("rocks", mode)))));
     }
 
     private static Map<String, Object> configuration(String engine, String mode) {
@@ -263,9 +268,117 @@ class FallbackClusterIT {
         awaitEqualAnswers("repaired");
     }
 
-    private static void moveByAlterAt(TestNode node) {
+    private static long partitions(TestNode node) {
+        String output = node.tryNodetool("tablestats", "unrepaired.t").output();
+        Matcher matcher =
+                Pattern.compile("Number of partitions \\(estimate\\): (\\d+)").matcher(output);
+        assertThat(matcher.find()).as(output).isTrue();
+        return Long.parseLong(matcher.group(1));
+    }
+
+    /** What both nodes must give, by each shadow too. */
+    private static void checkUnrepaired(String[] reads, int rows) throws Exception {
+        for (TestNode node : List.of(answering, other)) {
+            assertThat(Contents.alone(node, reads)).hasSize(rows);
+            NodeTool.Result result = Commands.petra(node, "compare", "unrepaired.t");
+            assertThat(result.exitCode()).as(result.output()).isZero();
+            assertThat(count(node, "unrepaired", "different")).isZero();
+            assertThat(count(node, "unrepaired", "copies")).isEqualTo(1);
+        }
+        assertThat(Contents.alone(answering, reads)).isEqualTo(Contents.alone(other, reads));
+    }
+
+    private static void compactUnrepaired() {
+        for (TestNode node : List.of(answering, other)) {
+            node.nodetool("flush", "unrepaired");
+            node.nodetool("compact", "unrepaired");
+        }
+    }
+
+    @Test
+    void aNodeWithoutTheConfigurationKeepsItsMemtable() throws Exception {
+        TestNode.createKeyspace(session, "partly", 2);
+        session.execute("CREATE TABLE partly.t (k int PRIMARY KEY, v text)");
+        all("INSERT INTO partly.t (k, v) VALUES (1, 'before')");
+        alterAt(answering, "ALTER TABLE partly.t WITH memtable = 'only_rocks'");
+        other.awaitLog("Invalid memtable configuration \"only_rocks\" in schema", PATIENCE);
+        TestNode.await(
+                "a shadow that answers",
+                PATIENCE,
+                () -> shadow(answering, "partly", "answers").contains("'yes'"));
+        all("INSERT INTO partly.t (k, v) VALUES (2, 'after')");
+        String[] reads = {
+            "SELECT v FROM partly.t WHERE k = 1", "SELECT v FROM partly.t WHERE k = 2"
+        };
+        for (TestNode node : List.of(answering, other))
+            assertThat(Contents.alone(node, reads)).hasSize(2);
+        assertThat(shadow(other, "partly", "state")).isEmpty();
+    }
+
+    /** A deletion that may be purged by its age stays in the table until it is repaired. */
+    @Test
+    void aTableThatKeepsItsDeletionsUntilTheyAreRepaired() throws Exception {
+        TestNode.createKeyspace(session, "unrepaired", 2);
         session.execute(
-                SimpleStatement.newInstance("ALTER TABLE peer.t WITH memtable = 'rocks'")
+                "CREATE TABLE unrepaired.t (k int, c int, v text, PRIMARY KEY (k, c)) WITH memtable"
+                        + " = 'rocks_fallback' AND gc_grace_seconds = 0 AND compaction = {'class':"
+                        + " 'SizeTieredCompactionStrategy', 'only_purge_repaired_tombstones':"
+                        + " 'true'}");
+        other.awaitLog("The shadow of unrepaired.t has caught up", PATIENCE);
+        answering.awaitLog("The shadow of unrepaired.t has caught up", PATIENCE);
+        assertThat(shadow(answering, "unrepaired", "answers"))
+                .contains("no: the table has only_purge_repaired_tombstones");
+        for (int k = 0; k < KEYS; k++)
+            for (int c = 0; c < 4; c++)
+                all("INSERT INTO unrepaired.t (k, c, v) VALUES (" + k + ", " + c + ", 'v')");
+        for (TestNode node : List.of(answering, other)) node.nodetool("flush", "unrepaired");
+        // Of each four partitions one is deleted, one loses a row, and one a range.
+        for (int k = 0; k < KEYS; k++)
+            if (k % 4 < 3)
+                all(
+                        "DELETE FROM unrepaired.t WHERE k = "
+                                + k
+                                + List.of("", " AND c = 1", " AND c > 1").get(k % 4));
+        int rows = KEYS / 4 * (3 + 2 + 4);
+        String[] reads =
+                IntStream.range(0, KEYS)
+                        .mapToObj(k -> "SELECT k, c, v FROM unrepaired.t WHERE k = " + k)
+                        .toArray(String[]::new);
+        // From the next second on the deletions may be purged by their age.
+        TimeUnit.SECONDS.sleep(2);
+        checkUnrepaired(reads, rows);
+        compactUnrepaired();
+        for (TestNode node : List.of(answering, other))
+            assertThat(partitions(node)).isEqualTo(KEYS);
+        checkUnrepaired(reads, rows);
+
+        answering.nodetool("repair", "unrepaired");
+        checkUnrepaired(reads, rows);
+        // When Cassandra has noticed that the session is over they count as repaired.
+        TestNode.await(
+                "a purge",
+                PATIENCE,
+                () -> {
+                    compactUnrepaired();
+                    return partitions(answering) == KEYS - KEYS / 4
+                            && partitions(other) == KEYS - KEYS / 4;
+                });
+        checkUnrepaired(reads, rows);
+        // Beside what is repaired, deletions of it that are not.
+        for (int k = 3; k < KEYS; k += 4) all("DELETE FROM unrepaired.t WHERE k = " + k);
+        TimeUnit.SECONDS.sleep(2);
+        checkUnrepaired(reads, rows - KEYS);
+        compactUnrepaired();
+        checkUnrepaired(reads, rows - KEYS);
+    }
+
+    private static void moveByAlterAt(TestNode node) {
+        alterAt(node, "ALTER TABLE peer.t WITH memtable = 'rocks'");
+    }
+
+    private static void alterAt(TestNode node, String statement) {
+        session.execute(
+                SimpleStatement.newInstance(statement)
                         .setNode(session.getMetadata().findNode(node.cqlAddress()).orElseThrow()));
     }
 

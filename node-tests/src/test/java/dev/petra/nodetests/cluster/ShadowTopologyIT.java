@@ -23,20 +23,26 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.CleanupMode;
 import org.junit.jupiter.api.io.TempDir;
 
-/** Two replicas of tables with shadows that answer, while a node comes and another one goes. */
+/**
+ * Two replicas of tables with shadows, some of which answer, while a node comes, another one goes,
+ * and one dies and is replaced.
+ */
 class ShadowTopologyIT {
     private static final Duration PATIENCE = Duration.ofMinutes(4);
     private static final int PARTITIONS = 300;
     private static final String ROWS = "SELECT p, c, v, s FROM ks.t";
+    private static final List<String> TABLES = List.of("ks.load", "ks.shadowed");
     private static final String SEED = "127.0.0.1";
+    private static final String REPLACED = "127.0.0.3";
 
     @TempDir(cleanup = CleanupMode.ON_SUCCESS)
     Path directory;
 
     private final int port = FreePorts.next();
 
-    private TestNode node(String address) throws Exception {
+    private TestNode node(String address, String... jvmOptions) throws Exception {
         Map<String, Object> fallback = ShadowTable.configuration("rocks", "fallback", "1");
+        Map<String, Object> shadow = ShadowTable.configuration("rocks", "shadow", "1");
         return TestNode.start(
                 Files.createDirectory(directory.resolve(address)),
                 options ->
@@ -47,7 +53,10 @@ class ShadowTopologyIT {
                                                 "memtable",
                                                 Map.of(
                                                         "configurations",
-                                                        Map.of("rocks_fallback", fallback))))
+                                                        Map.of(
+                                                                "rocks_fallback", fallback,
+                                                                "rocks_shadow", shadow))))
+                                .jvmOptions(jvmOptions)
                                 .address(address)
                                 .storagePort(port)
                                 .numTokens(4)
@@ -61,6 +70,8 @@ class ShadowTopologyIT {
                 "CREATE TABLE ks.t (p int, c int, v text, s text static, PRIMARY KEY (p, c))"
                         + options);
         session.execute(Writer.table("ks.load") + options);
+        session.execute(
+                Writer.table("ks.shadowed") + options.replace("rocks_fallback", "rocks_shadow"));
         var insert = session.prepare("INSERT INTO ks.t (p, c, v, s) VALUES (?, ?, ?, ?)");
         for (int p = 0; p < PARTITIONS; p++) {
             for (int c = 0; c < 4; c++) session.execute(insert.bind(p, c, "v" + c, "s" + p));
@@ -68,45 +79,53 @@ class ShadowTopologyIT {
         }
     }
 
-    /** The shadows of each node answer, are equal to their tables, and never were otherwise. */
+    /** The shadows of each node are whole, are equal to their tables, and never were otherwise. */
     private static void check(TestNode... nodes) throws Exception {
         for (TestNode node : nodes) {
-            TestNode.await(
-                    "shadows that answer",
-                    PATIENCE,
-                    () ->
-                            Contents.alone(
-                                                    node,
-                                                    "SELECT table_name, answers FROM petra.shadow"
-                                                            + " WHERE keyspace_name = 'ks'")
-                                            .stream()
-                                            .filter(row -> row.contains("'yes'"))
-                                            .count()
-                                    == 2);
-            NodeTool.Result result = Commands.petra(node, "compare", "ks.t");
-            assertThat(result.exitCode()).as(result.output()).isZero();
+            TestNode.await("shadows", PATIENCE, () -> areWhole(node));
+            assertEqual(node, "ks.t");
             assertThat(
                             Contents.alone(
                                     node,
                                     "SELECT table_name, different FROM petra.shadow WHERE"
                                             + " keyspace_name = 'ks'"))
-                    .hasSize(2)
+                    .hasSize(3)
                     .allMatch(row -> row.contains("different:0"));
         }
     }
 
+    private static boolean areWhole(TestNode node) {
+        Set<String> shadows =
+                Contents.alone(
+                        node,
+                        "SELECT answers, caught_up, table_name FROM petra.shadow WHERE"
+                                + " keyspace_name = 'ks'");
+        return shadows.stream().filter(row -> row.contains("'yes'")).count() == 2
+                && shadows.stream()
+                        .anyMatch(
+                                row ->
+                                        row.contains("no: mode is shadow")
+                                                && row.contains("caught_up:true"));
+    }
+
+    private static void assertEqual(TestNode node, String table) throws Exception {
+        NodeTool.Result result = Commands.petra(node, "compare", table);
+        assertThat(result.exitCode()).as(result.output()).isZero();
+    }
+
     @Test
-    void aNodeComesAndAnotherOneGoes() throws Exception {
+    void nodesComeAndGoAndOneIsReplaced() throws Exception {
         try (TestNode a = node(SEED);
                 TestNode b = node("127.0.0.2");
-                CqlSession all = a.session(ConsistencyLevel.ALL)) {
+                CqlSession all = a.session(ConsistencyLevel.ALL);
+                CqlSession one = a.session(ConsistencyLevel.ONE)) {
             create(all);
             Set<String> rows = Contents.of(all, ROWS);
             List<Writer> writers = new ArrayList<>();
-            for (int w = 0; w < 3; w++) writers.add(new Writer(all, "ks.load", 0, w).persistent());
+            for (String table : TABLES) writers.add(new Writer(all, table, 0, 0).persistent());
             writers.forEach(Thread::start);
             check(a, b);
-            try (TestNode c = node("127.0.0.3")) {
+            try (TestNode c = node(REPLACED)) {
                 check(a, b, c);
                 TestNode.awaitSameRing(List.of(a, b, c));
                 for (TestNode node : List.of(a, b)) node.nodetool("cleanup", "ks");
@@ -114,6 +133,18 @@ class ShadowTopologyIT {
                 for (Writer writer : writers) writer.checkMeanwhile(all);
                 b.nodetool("decommission", "-f");
                 check(a, c);
+                c.process().kill();
+            }
+            a.awaitDead();
+            // With one of two replicas, until the new one is there.
+            for (String table : TABLES) {
+                Writer writer = new Writer(one, table, 1, 1).persistent();
+                writer.start();
+                writers.add(writer);
+            }
+            try (TestNode d =
+                    node("127.0.0.4", "-Dcassandra.replace_address_first_boot=" + REPLACED)) {
+                check(a, d);
                 for (Writer writer : writers) {
                     writer.halt();
                     writer.join();
@@ -121,6 +152,11 @@ class ShadowTopologyIT {
                     writer.check(all);
                 }
                 assertThat(Contents.of(all, ROWS)).isEqualTo(rows).isNotEmpty();
+                // Each has all of it by itself, as the only one that is asked.
+                for (TestNode node : List.of(a, d)) {
+                    assertThat(Contents.alone(node, ROWS)).isEqualTo(rows);
+                    for (String table : TABLES) assertEqual(node, table);
+                }
             }
         }
     }

@@ -5,95 +5,226 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import com.datastax.oss.driver.api.core.CqlSession;
 import com.datastax.oss.driver.api.core.cql.Row;
+import dev.petra.launcher.FreePorts;
 import dev.petra.launcher.NodeTool;
 import dev.petra.nodetests.fixture.Commands;
 import dev.petra.nodetests.fixture.Contents;
 import dev.petra.nodetests.fixture.TableFiles;
 import dev.petra.nodetests.fixture.TestNode;
-import java.io.IOException;
+import dev.petra.nodetests.fixture.UnpackedCassandra;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.List;
-import java.util.Map;
 import java.util.Set;
+import java.util.SortedMap;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.CleanupMode;
 import org.junit.jupiter.api.io.TempDir;
-import org.yaml.snakeyaml.Yaml;
 
 /**
- * Runs what {@code docs/adopting.md} says, as it is there, with a look at the rows at each step.
+ * Runs what {@code docs/adopting.md} says, as it is there, on a Cassandra laid out as its tarball:
+ * from one that knows nothing of Petra to a table in the engine, from each step the way back that
+ * the page names, and back to the files that there were. The table is written between the steps.
  */
 class AdoptingIT {
     private static final Path PAGE = Path.of("..", "docs", "adopting.md");
-    private static final Pattern BLOCK = Pattern.compile("(?ms)^```(\\w+)\\n(.*?)^```$");
+    private static final Pattern PART =
+            Pattern.compile("(?ms)^## (\\d)\\.|^```(\\w+)\\n(.*?)^```$");
     private static final Duration PATIENCE = Duration.ofMinutes(3);
     private static final String ALL = "SELECT * FROM shop.orders";
+    private static final String SHADOW =
+            "SELECT copies, caught_up, answers FROM petra.shadow WHERE keyspace_name = 'shop'";
 
-    private static final String INSTALLED =
-            """
-            memtable:
-              configurations:
-                # BEGIN petra
-                rocks:
-                  class_name: dev.petra.cassandra.PetraMemtable
-                  parameters:
-                    engine: rocks
-                    memory: 128MiB
-                # END petra
-            """;
-
-    private record Block(String language, String text) {}
+    private record Block(int step, String language, String text) {}
 
     @TempDir(cleanup = CleanupMode.ON_SUCCESS)
     Path directory;
 
-    private static List<Block> page() throws IOException {
-        List<Block> blocks = new ArrayList<>();
-        Matcher block = BLOCK.matcher(Files.readString(PAGE));
-        while (block.find()) blocks.add(new Block(block.group(1), block.group(2)));
-        return blocks;
+    private final int storagePort = FreePorts.next();
+    private final List<String> done = new ArrayList<>();
+    private List<Block> page;
+    private UnpackedCassandra node;
+    private CqlSession session;
+    private Set<String> rows;
+
+    @BeforeEach
+    void read() throws Exception {
+        page = new ArrayList<>();
+        int step = 0;
+        Matcher part = PART.matcher(Files.readString(PAGE));
+        while (part.find())
+            if (part.group(1) != null) step = Integer.parseInt(part.group(1));
+            else page.add(new Block(step, part.group(2), part.group(3)));
+        node = new UnpackedCassandra(directory, storagePort, storagePort);
+    }
+
+    @AfterEach
+    void endNode() {
+        if (session != null) session.close();
+        node.close();
     }
 
     @Test
     void thePage() throws Exception {
-        List<Block> blocks = page();
-        assertThat(blocks.get(0).language()).isEqualTo("yaml");
-        // Where the page says: below what petra install has written.
-        Map<String, Object> settings = new Yaml().load(INSTALLED + blocks.get(0).text());
-        try (TestNode node =
-                        TestNode.start(
-                                directory.resolve("node"),
-                                // No others than the page's.
-                                config -> config.engineParameters(Map.of()).yaml(settings));
-                CqlSession session = node.session()) {
-            TestNode.createKeyspace(session, "shop", 1);
-            session.execute("CREATE TABLE shop.orders (k int, c int, v text, PRIMARY KEY (k, c))");
-            for (int k = 0; k < 20; k++)
-                for (int c = 0; c < 20; c++)
-                    session.execute(
-                            "INSERT INTO shop.orders (k, c, v) VALUES (" + k + ", " + c + ", 'v')");
-            node.nodetool("flush", "shop", "orders");
-            session.execute("DELETE FROM shop.orders WHERE k = 3 AND c > 5");
-            Set<String> rows = Contents.of(session, ALL);
-            List<String> done = new ArrayList<>();
-            for (Block block : blocks.subList(1, blocks.size())) {
-                if (block.language().equals("sh"))
-                    for (String line : block.text().strip().split("\n", -1)) run(node, line);
-                else for (String statement : statements(block.text())) run(session, statement);
-                done.add(block.text());
-                assertThat(Contents.of(session, ALL)).as("after %s", done).isEqualTo(rows);
-            }
-            assertThat(String.join("", done))
-                    .contains("'rocks_shadow'", "'rocks_fallback'", "'rocks'", "'default'");
-            TableFiles files = TableFiles.of(node, "shop", "orders");
-            TestNode.await("the end", PATIENCE, () -> !Files.exists(files.stores()));
-        }
+        SortedMap<String, String> stock = node.files();
+        start();
+        TestNode.createKeyspace(session, "shop", 1);
+        session.execute("CREATE TABLE shop.orders (k int, c int, v text, PRIMARY KEY (k, c))");
+        for (int k = 0; k < 20; k++)
+            for (int c = 0; c < 20; c++)
+                session.execute("INSERT INTO shop.orders (k, c, v) VALUES (?, ?, 'v')", k, c);
+        assertThat(node.nodetool("flush", "shop", "orders").exitCode()).isZero();
+        session.execute("DELETE FROM shop.orders WHERE k = 3 AND c > 5");
+        rows = Contents.of(session, ALL);
+
+        install();
+        take(2);
+        backAtOnce();
+        take(2);
+        take(3);
+        backAtOnce();
+        take(2);
+        take(4);
+        long copies = shadow().getLong("copies");
+        alter("rocks_shadow");
+        assertThat(shadow().getString("answers")).isEqualTo("no: mode is shadow");
+        assertThat(shadow().getBoolean("caught_up")).isTrue();
+        take(4);
+        assertThat(shadow().getLong("copies")).isEqualTo(copies);
+        backAtOnce();
+
+        take(2);
+        take(5);
+        session.execute("DELETE FROM shop.orders WHERE k = 5 AND c = 5");
+        rows = Contents.of(session, ALL);
+        take(7);
+        loadSnapshot();
+        List<Block> sixth = page.stream().filter(each -> each.step() == 6).toList();
+        run(sixth.get(sixth.size() - 1));
+
+        for (int step = 2; step <= 7; step++) take(step);
+        assertThat(String.join("", done))
+                .contains("'rocks_shadow'", "'rocks_fallback'", "'rocks'", "'default'");
+        TestNode.await("the end", PATIENCE, () -> !Files.exists(files().stores()));
+        uninstall(stock);
+    }
+
+    private void start() throws Exception {
+        node.start();
+        session = node.session();
+    }
+
+    private void stop() throws Exception {
+        session.close();
+        assertThat(node.nodetool("drain").exitCode()).isZero();
+        node.stop();
+    }
+
+    private TableFiles files() {
+        return new TableFiles(node.home().resolve("data/data"), "shop", "orders");
+    }
+
+    private Path yaml() {
+        return node.home().resolve("conf/cassandra.yaml");
+    }
+
+    // Steps
+
+    private void install() throws Exception {
+        assertThat(node.petra(0, "install", "--yes", "--memory", "128MiB"))
+                .contains("Petra is installed. Restart the node");
+        String added = page.get(0).text();
+        assertThat(page.get(0).step()).isEqualTo(1);
+        assertThat(page.get(0).language()).isEqualTo("yaml");
+        // Where the page says, indented like that line.
+        String installed = Files.readString(yaml());
+        assertThat(installed).containsOnlyOnce("\n    # END petra\n");
+        assertThat(added).startsWith("    rocks_shadow:");
+        Files.writeString(
+                yaml(), installed.replace("\n    # END petra\n", "\n    # END petra\n" + added));
+        stop();
+        start();
+        assertThat(node.logSinceStart())
+                .contains("memtable configurations [rocks, rocks_fallback, rocks_shadow]");
+        unchanged("install");
+    }
+
+    /** All that the page says of a step; then a row is written. */
+    private void take(int step) throws Exception {
+        for (Block block : page) if (block.step() == step) run(block);
+        session.execute(
+                "INSERT INTO shop.orders (k, c, v) VALUES (100, ?, 'written')", done.size());
+        assertThat(rows.size()).isEqualTo(Contents.of(session, ALL).size() - 1);
+        rows = Contents.of(session, ALL);
+    }
+
+    private void run(Block block) throws Exception {
+        if (block.language().equals("sh"))
+            for (String line : block.text().strip().split("\n", -1)) command(line);
+        else for (String statement : statements(block.text())) query(statement);
+        unchanged(block.text());
+    }
+
+    private void unchanged(String after) {
+        done.add(after);
+        assertThat(Contents.of(session, ALL)).as("after %s", done).isEqualTo(rows);
+    }
+
+    private void alter(String memtable) {
+        session.execute("ALTER TABLE shop.orders WITH memtable = '" + memtable + "'");
+        unchanged(memtable);
+    }
+
+    private Row shadow() {
+        return session.execute(SHADOW).one();
+    }
+
+    /** From a shadow nothing is to be copied on the way back. */
+    private void backAtOnce() throws Exception {
+        alter("default");
+        assertThat(session.execute("SELECT * FROM petra.migrations").all()).isEmpty();
+        assertThat(shadow()).isNull();
+        Path folder = files().directory().resolve("rocksdb_shadow");
+        TestNode.await("no shadow", PATIENCE, () -> !Files.exists(folder));
+    }
+
+    /** Brings back nothing that was deleted since. */
+    private void loadSnapshot() throws Exception {
+        Path copies = Files.createDirectories(directory.resolve("load/shop/orders"));
+        Path snapshot = files().directory().resolve("snapshots/before-petra");
+        for (Path file : TableFiles.children(snapshot))
+            Files.copy(file, copies.resolve(file.getFileName()));
+        NodeTool.Result result =
+                node.sstableloader(
+                        "--nodes",
+                        "127.0.0.1",
+                        "--port",
+                        Integer.toString(node.cqlPort()),
+                        "--storage-port",
+                        Integer.toString(storagePort),
+                        copies.toString());
+        assertThat(result.exitCode()).as(result.output()).isZero();
+        assertThat(result.output()).containsPattern("Total files transferred +: [1-9]");
+        unchanged("sstableloader");
+    }
+
+    private void uninstall(SortedMap<String, String> stock) throws Exception {
+        stop();
+        assertThat(node.petra(1, "uninstall", "--yes")).contains("which needs Petra as well");
+        String added = page.get(0).text();
+        assertThat(Files.readString(yaml())).containsOnlyOnce(added);
+        Files.writeString(yaml(), Files.readString(yaml()).replace(added, ""));
+        assertThat(node.petra(0, "uninstall", "--yes")).contains("Petra is uninstalled.");
+        assertThat(node.files()).isEqualTo(stock);
+        start();
+        assertThat(node.logSinceStart()).doesNotContain("Petra");
+        unchanged("uninstall");
     }
 
     private static List<String> statements(String text) {
@@ -105,15 +236,15 @@ class AdoptingIT {
     }
 
     /** A query that says when a step is over is repeated until it is. */
-    private static void run(CqlSession session, String statement) throws Exception {
+    private void query(String statement) throws Exception {
         if (statement.contains("FROM petra.shadow "))
-            TestNode.await(statement, PATIENCE, () -> isReached(session, statement));
+            TestNode.await(statement, PATIENCE, () -> isReached(statement));
         else if (statement.contains("FROM petra.migrations"))
             TestNode.await(statement, PATIENCE, () -> session.execute(statement).all().isEmpty());
         else assertThat(session.execute(statement).all()).as(statement).isEmpty();
     }
 
-    private static boolean isReached(CqlSession session, String statement) {
+    private boolean isReached(String statement) {
         Row row = session.execute(statement).one();
         if (row == null) return false;
         return row.getColumnDefinitions().contains("answers")
@@ -121,15 +252,17 @@ class AdoptingIT {
                 : row.getBoolean("caught_up");
     }
 
-    private static void run(TestNode node, String line) throws IOException, InterruptedException {
-        if (line.startsWith("nodetool ")) {
-            node.nodetool(line.substring("nodetool ".length()).split(" "));
-            return;
+    private void command(String line) throws Exception {
+        NodeTool.Result result;
+        if (line.startsWith("nodetool "))
+            result = node.nodetool(line.substring("nodetool ".length()).split(" "));
+        else {
+            assertThat(line).startsWith("bin/petra ").endsWith(" --address 127.0.0.1");
+            List<String> words = new ArrayList<>(List.of(line.split(" ")));
+            words.set(0, Commands.PETRA.toString());
+            words.addAll(List.of("--port", Integer.toString(node.cqlPort())));
+            result = Commands.run(words.toArray(String[]::new));
         }
-        assertThat(line).startsWith("bin/petra ").endsWith(" --address 127.0.0.1");
-        String[] words = line.split(" ");
-        NodeTool.Result result =
-                Commands.petra(node, Arrays.copyOfRange(words, 1, words.length - 2));
         assertThat(result.exitCode()).as("%s: %s", line, result.output()).isZero();
     }
 }
