@@ -492,10 +492,10 @@ public final class Shadow {
             ShadowCopy now = open(folder, closed.copy(), new LateWrites(closed.memory()));
             place = folder;
             cfs.getTracker().subscribe(now);
-            String copiedTo = closed.copiedTo();
+            String nextKey = closed.nextKey();
             now.resume(
                     left,
-                    copiedTo == null ? null : cfs.decorateKey(ByteBufferUtil.hexToBytes(copiedTo)));
+                    nextKey == null ? null : cfs.decorateKey(ByteBufferUtil.hexToBytes(nextKey)));
             copy = now;
             goesOn = true;
             begun.incrementAndGet();
@@ -758,7 +758,7 @@ public final class Shadow {
             List<ShadowFolder.Left> left = keep(position, deadline);
             // After the position was taken: what is in the log by then is more than it says.
             now.store.syncLog();
-            DecoratedKey copiedTo = position.copiedTo();
+            DecoratedKey nextKey = position.nextKey();
             folder().write(
                             new ShadowFolder.Closed(
                                     now.number,
@@ -769,9 +769,9 @@ public final class Shadow {
                                             .or(Shadows.purgeDoubt(cfs.metadata())),
                                     ShadowCopy.names(position.sstables()),
                                     left,
-                                    copiedTo == null
+                                    nextKey == null
                                             ? null
-                                            : ByteBufferUtil.bytesToHex(copiedTo.getKey())));
+                                            : ByteBufferUtil.bytesToHex(nextKey.getKey())));
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
             logger.info("Interrupted; the next start makes the shadow of {} anew", name);

@@ -33,6 +33,7 @@ import org.apache.cassandra.db.partitions.PartitionUpdate;
 import org.apache.cassandra.db.rows.UnfilteredRowIterator;
 import org.apache.cassandra.dht.AbstractBounds;
 import org.apache.cassandra.dht.Bounds;
+import org.apache.cassandra.io.FSError;
 import org.apache.cassandra.io.sstable.Descriptor;
 import org.apache.cassandra.io.sstable.ISSTableScanner;
 import org.apache.cassandra.io.sstable.format.SSTableFormat;
@@ -116,20 +117,18 @@ final class ShadowCopy extends ShadowStore implements INotificationConsumer {
     /** Whether nothing is copied any more. */
     private boolean frozen;
 
-    /** The partition up to which the first of those to copy is in the store. */
-    private volatile @Nullable DecoratedKey copiedTo;
+    /** The partition with which the first of those to copy goes on; null if it has not begun. */
+    private volatile @Nullable DecoratedKey nextKey;
 
     /**
      * Where a copy of a table that is not written goes on.
      *
      * @param sstables the table's
      * @param toCopy what is left of it
-     * @param copiedTo up to where the first of these is copied; null if it was not begun
+     * @param nextKey the partition with which the first of these goes on; null if it was not begun
      */
     record Position(
-            Set<SSTableReader> sstables,
-            List<CopySource> toCopy,
-            @Nullable DecoratedKey copiedTo) {}
+            Set<SSTableReader> sstables, List<CopySource> toCopy, @Nullable DecoratedKey nextKey) {}
 
     /**
      * @param late what came to it before
@@ -211,7 +210,7 @@ final class ShadowCopy extends ShadowStore implements INotificationConsumer {
                 || queued.get() != 0
                 || hasPartOfCompaction(live)
                 || !areAccounted(live)) return null;
-        return new Position(live, List.copyOf(toCopy), copiedTo);
+        return new Position(live, List.copyOf(toCopy), nextKey);
     }
 
     /** What tells a table's SSTables from any others. */
@@ -257,12 +256,12 @@ final class ShadowCopy extends ShadowStore implements INotificationConsumer {
      * Goes on with a table that was not written since it had a {@link #position}.
      *
      * @param left what is to be copied
-     * @param firstCopiedTo up to where the first of these is; null if it was not begun
+     * @param firstNextKey up to where the first of these is; null if it was not begun
      */
-    synchronized void resume(List<CopySource> left, @Nullable DecoratedKey firstCopiedTo) {
+    synchronized void resume(List<CopySource> left, @Nullable DecoratedKey firstNextKey) {
         watch();
         toCopy.addAll(left);
-        copiedTo = firstCopiedTo;
+        nextKey = firstNextKey;
         counted = true;
         caughtUp = toCopy.isEmpty();
     }
@@ -399,7 +398,7 @@ final class ShadowCopy extends ShadowStore implements INotificationConsumer {
             CompactionManager.instance.active.finishCompaction(progress);
         }
         synchronized (this) {
-            copiedTo = null;
+            nextKey = null;
             // Else it was released, and is not there any more.
             if (toCopy.remove(first)) first.release();
         }
@@ -416,14 +415,15 @@ final class ShadowCopy extends ShadowStore implements INotificationConsumer {
             return copy(source.open(cfs.metadata), source.isLater(), progress, hasRoom);
         } catch (IOException e) {
             return unreadable(source, e);
-        } catch (RuntimeException e) {
+        } catch (RuntimeException | FSError | AssertionError e) {
+            // An error of the disk, or what Cassandra asserts of a damaged index.
             if (source.isKept()) return unreadable(source, e);
             throw e;
         }
     }
 
     /** Ends it, which is no fault: the next one has all of it from the table. */
-    private boolean unreadable(CopySource source, Exception e) {
+    private boolean unreadable(CopySource source, Throwable e) {
         logger.warn("{} cannot be read", source, e);
         end(
                 "an SSTable that it has to copy, and that was kept over the restart of the node,"
@@ -437,49 +437,49 @@ final class ShadowCopy extends ShadowStore implements INotificationConsumer {
     private boolean copy(
             SSTableReader sstable, boolean isLater, Progress progress, BooleanSupplier hasRoom) {
         long end = System.nanoTime() + STEP.toNanos();
-        DecoratedKey from = copiedTo;
-        try (ISSTableScanner scanner = scannerFrom(from, sstable)) {
-            if (from != null && !isNext(from, scanner)) {
-                logger.warn(
-                        "The index of {} is damaged: it does not lead to partition {}, up to which"
-                                + " the shadow of {} has it. It is copied from its beginning",
-                        sstable,
-                        Comparison.shown(cfs.metadata(), from),
-                        name);
-                copiedTo = null;
-                return false;
-            }
+        DecoratedKey first = nextKey;
+        try (ISSTableScanner scanner = scannerFrom(first, sstable)) {
+            if (first != null && !scanner.hasNext()) return beginAnew(sstable, first);
             while (scanner.hasNext()) {
-                long start = scanner.getCurrentPosition();
-                DecoratedKey last;
+                long before = scanner.getCurrentPosition();
                 try (UnfilteredRowIterator partition = scanner.next()) {
+                    if (first != null && !partition.partitionKey().equals(first))
+                        return beginAnew(sstable, first);
+                    first = null;
                     if (!PartitionBatches.forEach(
                             cfs.metadata(),
                             sstable,
                             partition,
                             (update, isBegun) -> copied(update, isLater, progress, hasRoom)))
                         return false;
-                    last = partition.partitionKey();
                 }
-                throttle(scanner.getCurrentPosition() - start, progress);
+                throttle(scanner.getCurrentPosition() - before, progress);
                 if (!scanner.hasNext()) break;
                 boolean isStopped = isHalted(progress);
                 if (!isStopped && System.nanoTime() - end < 0) continue;
-                // Else its index is damaged and does not lead back here.
-                boolean isFound = sstable.getPosition(last, SSTableReader.Operator.GE) == start;
-                if (isFound) copiedTo = last;
+                long position = scanner.getCurrentPosition();
+                DecoratedKey next;
+                try (UnfilteredRowIterator partition = scanner.next()) {
+                    next = partition.partitionKey();
+                }
+                // Else its index is damaged and does not lead there: it is copied at a stretch.
+                boolean isFound = sstable.getPosition(next, SSTableReader.Operator.GE) == position;
+                if (isFound) nextKey = next;
                 if (isFound || isStopped) return false;
             }
             return true;
         }
     }
 
-    /** Whether it is the next partition, which is then passed over. */
-    private static boolean isNext(DecoratedKey key, ISSTableScanner scanner) {
-        if (!scanner.hasNext()) return false;
-        try (UnfilteredRowIterator partition = scanner.next()) {
-            return partition.partitionKey().equals(key);
-        }
+    private boolean beginAnew(SSTableReader sstable, DecoratedKey next) {
+        logger.warn(
+                "The index of {} is damaged: it does not lead to partition {}, with which the copy"
+                        + " for the shadow of {} is to go on. It is copied from its beginning",
+                sstable,
+                Comparison.shown(cfs.metadata(), next),
+                name);
+        nextKey = null;
+        return false;
     }
 
     /**

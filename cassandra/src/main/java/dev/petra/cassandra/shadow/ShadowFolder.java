@@ -66,7 +66,7 @@ final class ShadowFolder {
     private static final String LEFT = "left=";
     private static final String FIRST = "first ";
     private static final String LATER = "later ";
-    private static final String COPIED_TO = "copied_to=";
+    private static final String NEXT_KEY = "next_key=";
     private static final String END = "end";
     private static final String NUMBER = "-?[0-9]{1,19}";
 
@@ -82,8 +82,8 @@ final class ShadowFolder {
      * @param memory of what came to it
      * @param sstables what tells each from any other
      * @param left what is to be copied, in this order
-     * @param copiedTo the key up to which the first of these is copied, in hexadecimal; null if
-     *     from its beginning
+     * @param nextKey the key with which the copy of the first of these goes on, in hexadecimal;
+     *     null if from its beginning
      */
     record Closed(
             long copy,
@@ -92,7 +92,7 @@ final class ShadowFolder {
             LateWrites.Memory memory,
             SortedSet<String> sstables,
             List<Left> left,
-            @Nullable String copiedTo) {}
+            @Nullable String nextKey) {}
 
     /**
      * A {@link CopySource}.
@@ -215,8 +215,7 @@ final class ShadowFolder {
                     .append(' ')
                     .append(left.path())
                     .append('\n');
-        if (closed.copiedTo() != null)
-            text.append(COPIED_TO).append(closed.copiedTo()).append('\n');
+        if (closed.nextKey() != null) text.append(NEXT_KEY).append(closed.nextKey()).append('\n');
         text.append(END).append('\n');
         try {
             Disk.replace(disk, root.resolve(CLOSED), text.toString().getBytes(UTF_8));
@@ -266,14 +265,14 @@ final class ShadowFolder {
         if (memory == null) return null;
         SortedSet<String> all = new TreeSet<>();
         List<Left> left = new ArrayList<>();
-        String copiedTo = null;
+        String nextKey = null;
         for (String line : lines.subList(sstables, last)) {
-            if (copiedTo != null) return null;
+            if (nextKey != null) return null;
             if (line.startsWith(SSTABLE) && left.isEmpty()) all.add(line);
             else if (line.matches(LEFT + "(" + FIRST + "|" + LATER + ")[0-9]{1,18} .+"))
                 left.add(left(line.substring(LEFT.length())));
-            else if (line.matches(COPIED_TO + "([0-9a-f]{2})*") && !left.isEmpty())
-                copiedTo = line.substring(COPIED_TO.length());
+            else if (line.matches(NEXT_KEY + "([0-9a-f]{2})*") && !left.isEmpty())
+                nextKey = line.substring(NEXT_KEY.length());
             else return null;
         }
         return new Closed(
@@ -283,7 +282,7 @@ final class ShadowFolder {
                 memory,
                 all,
                 left,
-                copiedTo);
+                nextKey);
     }
 
     private static Left left(String line) {

@@ -83,7 +83,7 @@ class ShadowFolderTest {
         assertThat(closed).isNotNull();
         assertThat(closed.sstables()).isEmpty();
         assertThat(closed.left()).containsExactly(new ShadowFolder.Left("a", 9, true));
-        assertThat(closed.copiedTo()).isNull();
+        assertThat(closed.nextKey()).isNull();
     }
 
     @ParameterizedTest
@@ -105,10 +105,10 @@ class ShadowFolderTest {
                 "complete:o\nend\n",
                 "complete:deletion=9999999999999999999 1\nend\n",
                 "complete:deletion=x 1\nend\n",
-                "complete:copied_to=00\nend\n",
-                "complete:left=first 1 a\ncopied_to=0\nend\n",
-                "complete:left=first 1 a\ncopied_to=0g\nend\n",
-                "complete:left=first 1 a\ncopied_to=00\nleft=first 1 b\nend\n",
+                "complete:next_key=00\nend\n",
+                "complete:left=first 1 a\nnext_key=0\nend\n",
+                "complete:left=first 1 a\nnext_key=0g\nend\n",
+                "complete:left=first 1 a\nnext_key=00\nleft=first 1 b\nend\n",
                 "complete:left=first 1 a\nsstable=a\nend\n",
                 "complete:left=first a\nend\n",
                 "complete:left=a\nend\n",

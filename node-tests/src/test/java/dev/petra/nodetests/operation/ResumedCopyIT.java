@@ -96,7 +96,6 @@ class ResumedCopyIT {
         for (Path folder : folders(table)) {
             if (!Files.exists(folder.resolve("CLOSED"))) continue;
             String closed = Files.readString(folder.resolve("CLOSED"));
-            if (table.equals("whole")) assertThat(closed).contains("\ncopied_to=");
             return Pattern.compile("(?m)^left=first [0-9]+ (.*)$")
                     .matcher(closed)
                     .results()
@@ -143,6 +142,8 @@ class ResumedCopyIT {
             Path damaged = Path.of(left.get(left.size() - 1) + "-Data.db");
             byte[] content = Files.readAllBytes(damaged);
             content[content.length / 2] ^= 1;
+            // Anew: the table's own file, which is deleted at the start, is the same one.
+            Files.delete(damaged);
             Files.write(damaged, content);
             left = left("incomplete");
             Path missing = Path.of(left.get(left.size() - 1) + "-Partitions.db");

@@ -500,7 +500,7 @@ class ShadowIT {
         node.process().stop();
         Path folder = ShadowTable.folder(node, "half");
         String closed = Files.readString(folder.resolve("CLOSED"));
-        assertThat(closed).containsOnlyOnce("left=first ").contains("copied_to=");
+        assertThat(closed).containsOnlyOnce("left=first ").contains("next_key=");
         String left = closed.replaceAll("(?s).*left=first [0-9]+ \\S*/([^\n]*)\n.*", "$1");
         assertThat(closed).contains("sstable=").doesNotContain("sstable=" + left);
         assertThat(TableFiles.children(folder.resolve("backups"))).hasSize(1);
