@@ -24,8 +24,10 @@ import org.apache.cassandra.utils.FBUtilities;
  * @param mayCompact whether the store may merge its files by itself now, asked every second or so;
  *     it does what it is asked to all the same
  * @param isDurable whether what was written must outlive a crash as {@link WalSync} says; otherwise
- *     only what {@link TableStore#syncLog()} returned for does, so that no write waits for its disk
- *     and {@link StorageEngine#syncAcknowledged} leaves it out
+ *     only what {@link TableStore#syncLog()} returned for does, and outlives {@link
+ *     TableStore#close()}, so that it needs no log, no write waits for its disk, and {@link
+ *     StorageEngine#syncAcknowledged} leaves it out. After its disk was full it may take no writes
+ *     any more, and be read as before
  */
 public record StoreSpec(
         Path directory,

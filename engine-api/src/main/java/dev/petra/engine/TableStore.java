@@ -195,7 +195,10 @@ public interface TableStore extends AutoCloseable {
 
     // Maintenance: each returns when its work is done, and throws if it is not
 
-    /** Makes everything written so far durable, whatever the sync mode. Idempotent. */
+    /**
+     * Makes everything written so far durable, whatever the sync mode. Idempotent. Takes as long as
+     * {@link #flush()} where the store is without {@link StoreSpec#isDurable() durability}.
+     */
     void syncLog();
 
     /** Moves everything written so far out of the log and memory into data files. Idempotent. */

@@ -756,7 +756,10 @@ public final class Shadow {
                 return;
             }
             List<ShadowFolder.Left> left = keep(position, deadline);
-            // After the position was taken: what is in the log by then is more than it says.
+            // What this flushes is not to be throttled: nobody else writes any more.
+            engine().compactionThroughput(Long.MAX_VALUE);
+            // It has no log. After the position was taken: what is in its files by then is more
+            // than that says.
             now.store.syncLog();
             DecoratedKey nextKey = position.nextKey();
             folder().write(

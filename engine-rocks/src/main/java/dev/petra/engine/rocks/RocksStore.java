@@ -461,7 +461,7 @@ final class RocksStore implements TableStore, LogSyncer.Log {
         try {
             // Not while the database is held: a sync under way may wait for that, where it is
             // opened anew after a full disk. One that is closed for that was synced.
-            if (!reopenable.isFreed()) sync();
+            if (spec().isDurable() && !reopenable.isFreed()) sync();
         } finally {
             closeSynced(patienceNanos);
         }

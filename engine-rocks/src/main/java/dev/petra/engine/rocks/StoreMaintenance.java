@@ -105,8 +105,8 @@ final class StoreMaintenance {
             database.db.flush(options, database.families());
         } catch (RocksDBException e) {
             logger.error(
-                    "The flush of {} that memtable_flush_period_in_ms asks for failed. Its writes"
-                            + " are in its log; it is flushed again after that period",
+                    "The flush of {} that memtable_flush_period_in_ms asks for failed. What was"
+                            + " written is not lost; it is flushed again after that period",
                     store.name(),
                     e);
         }

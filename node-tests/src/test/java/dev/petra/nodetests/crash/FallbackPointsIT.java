@@ -101,11 +101,15 @@ class FallbackPointsIT {
                     "END enter ShadowFolder#deleteIfEmpty",
                     "END leave ShadowFolder#deleteIfEmpty");
 
+    /** What the shadow has is in no log, and the engine is not closed yet. */
+    private static final String NOTED = "STOP leave ShadowFolder#write";
+
     private static final List<String> RESTARTS =
             List.of(
                     "STOP enter Shadows#stop",
                     "STOP enter Shadow#close",
                     "STOP enter ShadowFolder#write",
+                    NOTED,
                     "STOP leave Shadows#close",
                     "STOP_IN_A_COPY enter Shadows#close",
                     "STOP_IN_A_COPY leave ShadowFolder#create",
@@ -124,6 +128,7 @@ class FallbackPointsIT {
     /** Those at which the node knows at the next start that the copy is whole. */
     private static final Set<String> GO_ON =
             Set.of(
+                    NOTED,
                     "STOP leave Shadows#close",
                     "STOP_IN_A_COPY leave ShadowFolder#write",
                     "START enter ShadowFolder#take");
@@ -198,6 +203,11 @@ class FallbackPointsIT {
     @Test
     void aKillInARestartLosesNothing() throws Exception {
         for (String step : CrashPoints.sample(RESTARTS)) killAt(step);
+    }
+
+    @Test
+    void aKillBehindTheNoteThatACopyIsWholeLosesNothing() throws Exception {
+        killAt(NOTED);
     }
 
     private static void killAt(String step) throws Exception {

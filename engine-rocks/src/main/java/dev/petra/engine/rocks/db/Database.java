@@ -68,6 +68,10 @@ public final class Database implements AutoCloseable {
     private final String name;
     private final StoreLog log;
     private final LogDirectory names;
+
+    /** Whether what is written goes to the log; otherwise only a flush makes it durable. */
+    private final boolean isLogged;
+
     private final UseCount uses = new UseCount();
 
     /** How many sync the log now; {@link #NO_SYNCS} from when all is freed. */
@@ -142,6 +146,7 @@ public final class Database implements AutoCloseable {
     /** Not waiting for room: the caller decides how long to wait. Not synced, synced. */
     public final WriteOptions writeOptions;
 
+    /** The same as {@link #writeOptions} without a log. */
     public final WriteOptions syncedWriteOptions;
 
     /** Added to under its own lock. */
@@ -150,12 +155,14 @@ public final class Database implements AutoCloseable {
     /**
      * @param log of RocksDB's
      * @param names of its logs; this closes it
+     * @param isLogged whether what is written goes to the log
      * @param owned options and the like that live as long as the database, in the order of closing
      */
     Database(
             String name,
             StoreLog log,
             LogDirectory names,
+            boolean isLogged,
             RocksDB db,
             ColumnFamilyHandle data,
             ColumnFamilyHandle catalog,
@@ -165,6 +172,7 @@ public final class Database implements AutoCloseable {
         this.name = name;
         this.log = log;
         this.names = names;
+        this.isLogged = isLogged;
         this.db = db;
         this.data = data;
         this.catalog = catalog;
@@ -174,8 +182,12 @@ public final class Database implements AutoCloseable {
         this.owned = new ArrayList<>(owned);
         this.owned.add(names);
         this.readOptions = newReadOptions();
-        this.writeOptions = new WriteOptions().setNoSlowdown(true);
-        this.syncedWriteOptions = new WriteOptions().setNoSlowdown(true).setSync(true);
+        this.writeOptions = newWriteOptions();
+        this.syncedWriteOptions = newWriteOptions().setSync(isLogged);
+    }
+
+    private WriteOptions newWriteOptions() {
+        return new WriteOptions().setNoSlowdown(true).setDisableWAL(!isLogged);
     }
 
     private List<ColumnFamilyHandle> families(@Nullable ColumnFamilyHandle index) {
@@ -748,13 +760,18 @@ public final class Database implements AutoCloseable {
     }
 
     /**
-     * Makes durable what was written before. Fails for good once a sync has failed, in whatever
-     * thread of RocksDB's.
+     * Makes durable what was written before: by a flush where there is no log. Fails for good once
+     * a sync has failed, in whatever thread of RocksDB's.
      *
      * @return false if the log ends with a write that failed, for which there was no room. What was
      *     acknowledged is durable all the same
      */
     public boolean syncLog() throws RocksDBException {
+        if (!isLogged) {
+            // Its files, and the manifest that names them, are synced by then.
+            flush();
+            return true;
+        }
         long version = version();
         boolean whole = syncWal();
         if (!whole) {
@@ -773,6 +790,7 @@ public final class Database implements AutoCloseable {
      * The same of a write that has synced itself, as far as RocksDB may not know that it failed.
      */
     void syncNames() throws RocksDBException {
+        if (!isLogged) return;
         long version = version();
         forceNames(version);
         checkSyncs();
@@ -873,6 +891,8 @@ public final class Database implements AutoCloseable {
 
     /** What was written since the last sync; false if that could not be. */
     private boolean syncBeforeClosing() {
+        // Nobody relies on more than what was synced: it is not flushed to be closed or dropped.
+        if (!isLogged) return true;
         try {
             var unused = syncLog();
             return true;

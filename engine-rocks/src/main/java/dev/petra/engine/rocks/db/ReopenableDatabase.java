@@ -582,7 +582,8 @@ public final class ReopenableDatabase {
     /**
      * Heals: opens the database anew if its disk was full and there is room again; tries this now
      * and then, see {@link RocksErrors#isFull}. Acknowledged writes are in its log, which is
-     * replayed then.
+     * replayed then. Without a log they would be gone: such a store takes no writes any more, and
+     * is read as before.
      *
      * @throws WriteStallException if the disk is still full
      * @throws CorruptStoreException if it was closed to be opened anew, and is damaged
@@ -591,12 +592,17 @@ public final class ReopenableDatabase {
         Refusal reason = refusal.get();
         // A store that was dropped has no directory to look at.
         if (reason == null || closed) return;
-        if (System.nanoTime() - healAt < 0) throw refused(reason);
+        if (!mayHeal() || System.nanoTime() - healAt < 0) throw refused(reason);
         // Not one that another thread opens meanwhile.
         Database busy = opened.database();
         if (healNow()) return;
         stopUses(busy);
         throw refused(reason);
+    }
+
+    /** Whether it can be opened anew without losing what is in memory only. */
+    private boolean mayHeal() {
+        return spec.isDurable() || opened.database().isFreed();
     }
 
     /**
@@ -703,7 +709,7 @@ public final class ReopenableDatabase {
 
     /** Whether {@link #heal} is worth an attempt. */
     public boolean isHealDue() {
-        return refusal.get() != null && !closed && System.nanoTime() - healAt >= 0;
+        return refusal.get() != null && !closed && mayHeal() && System.nanoTime() - healAt >= 0;
     }
 
     /** Replay writes what is in the log once more, as a data file. */

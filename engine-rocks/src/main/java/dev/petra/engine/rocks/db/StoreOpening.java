@@ -79,6 +79,7 @@ final class StoreOpening {
                             spec.displayName(),
                             options.log,
                             names,
+                            spec.isDurable(),
                             db,
                             handles.get(0),
                             handles.get(1),
@@ -168,6 +169,7 @@ final class StoreOpening {
                 table().comparator.size() > 0,
                 resources.directReads().in(spec.directory()),
                 indexed,
+                spec.isDurable(),
                 create);
     }
 

@@ -84,6 +84,7 @@ public final class TableOptions {
      * @param clustered whether a partition may have several rows: filters know partitions then
      * @param direct whether data files are read past the page cache
      * @param indexed whether there is a column family of indexes
+     * @param logged whether what is written goes to the log
      * @param create whether there must be no database yet; otherwise there must be one
      */
     TableOptions(
@@ -94,6 +95,7 @@ public final class TableOptions {
             boolean clustered,
             boolean direct,
             boolean indexed,
+            boolean logged,
             boolean create) {
         RocksSettings settings = resources.settings();
         this.database =
@@ -121,8 +123,13 @@ public final class TableOptions {
                         // of 3. So only where each write waits for a sync. Recovery tells old
                         // records from new ones by the log's number in each, and that nothing is
                         // missing between two logs by their sequence numbers: what takes one that
-                        // is not in the log, an ingest, flushes the logs before.
-                        .setRecycleLogFileNum(resources.eachWriteSynced().getAsBoolean() ? 1 : 0)
+                        // is not in the log, an ingest, flushes the logs before. A write that is
+                        // never in the log is refused then.
+                        .setRecycleLogFileNum(
+                                logged && resources.eachWriteSynced().getAsBoolean() ? 1 : 0)
+                        // Else RocksDB flushes what is not in the log when it is closed, also for a
+                        // store that is dropped, and ignores its error.
+                        .setAvoidFlushDuringShutdown(true)
                         // A log as large as a write buffer, reserved at once, is 75 MB for each
                         // table that takes one row.
                         .setAllowFAllocate(false)
