@@ -731,37 +731,56 @@ public final class Shadow {
     }
 
     /**
-     * When the node has drained, before the engines are closed: notes where the copy is, for the
-     * next start to go on. Throws nothing.
+     * What the next start goes on with.
+     *
+     * @param left of the copy
+     */
+    record Ending(ShadowCopy copy, ShadowCopy.Position position, List<ShadowFolder.Left> left) {}
+
+    /**
+     * When the node has drained: where the copy is, and keeps what it has yet to copy. Throws
+     * nothing.
      *
      * @param deadline until when it waits for writes that are under way, as {@link System#nanoTime}
+     * @return null if there is none, or it is made anew
      */
-    void close(long deadline) {
+    @Nullable Ending ending(long deadline) {
         remembered.catchUp(this::folders);
         ShadowCopy now = copy;
         // A table that is in an engine has no shadow when the node starts.
-        if (now == null || now.isOver() || promoted) return;
+        if (now == null || now.isOver() || promoted) return null;
         noteTime();
         try {
             while (now.queued.get() > 0 && System.nanoTime() - deadline < 0)
                 TimeUnit.MILLISECONDS.sleep(10);
             ShadowCopy.Position position = now.position();
-            if (position == null || !areMemtablesClean()) {
-                logger.info(
-                        "It is not certain what the shadow of {} has of its table: it is only"
-                                + " beginning, a write still waits, a compaction, cleanup or scrub"
-                                + " has not ended, or a memtable was not flushed. The next start"
-                                + " makes it anew",
-                        name);
-                return;
-            }
-            List<ShadowFolder.Left> left = keep(position, deadline);
+            if (position != null && areMemtablesClean())
+                return new Ending(now, position, keep(position, deadline));
+            logger.info(
+                    "It is not certain what the shadow of {} has of its table: it is only"
+                            + " beginning, a write still waits, a compaction, cleanup or scrub"
+                            + " has not ended, or a memtable was not flushed. The next start"
+                            + " makes it anew",
+                    name);
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+            logger.info("Interrupted; the next start makes the shadow of {} anew", name);
+        } catch (IOException | RuntimeException | Error e) {
+            logger.error("The next start makes the shadow of {} anew", name, e);
+        }
+        return null;
+    }
+
+    /** Makes what it has durable, and notes it. Takes as long as a flush. Throws nothing. */
+    void close(Ending ending) {
+        ShadowCopy now = ending.copy;
+        try {
             // What this flushes is not to be throttled: nobody else writes any more.
             engine().compactionThroughput(Long.MAX_VALUE);
             // It has no log. After the position was taken: what is in its files by then is more
             // than that says.
             now.store.syncLog();
-            DecoratedKey nextKey = position.nextKey();
+            DecoratedKey nextKey = ending.position.nextKey();
             folder().write(
                             new ShadowFolder.Closed(
                                     now.number,
@@ -770,15 +789,12 @@ public final class Shadow {
                                     now.late()
                                             .memory(moment())
                                             .or(Shadows.purgeDoubt(cfs.metadata())),
-                                    ShadowCopy.names(position.sstables()),
-                                    left,
+                                    ShadowCopy.names(ending.position.sstables()),
+                                    ending.left,
                                     nextKey == null
                                             ? null
                                             : ByteBufferUtil.bytesToHex(nextKey.getKey())));
-        } catch (InterruptedException e) {
-            Thread.currentThread().interrupt();
-            logger.info("Interrupted; the next start makes the shadow of {} anew", name);
-        } catch (IOException | RuntimeException | Error e) {
+        } catch (RuntimeException | Error e) {
             logger.error("The next start makes the shadow of {} anew", name, e);
         }
     }

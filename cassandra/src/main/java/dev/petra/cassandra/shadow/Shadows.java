@@ -10,6 +10,7 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Comparator;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
@@ -68,6 +69,10 @@ public final class Shadows {
     private static boolean started;
 
     private static volatile boolean stopped;
+
+    /** Whether what copies did not end when the node shut down. */
+    private static volatile boolean stillCopied;
+
     private static @Nullable ScheduledExecutorService threads;
 
     private Shadows() {}
@@ -406,8 +411,12 @@ public final class Shadows {
         }
         if (running == null) return;
         running.shutdown();
-        if (!running.awaitTermination(STOP_PATIENCE.toSeconds(), TimeUnit.SECONDS))
-            logger.warn("A shadow is still being copied while the node shuts down");
+        if (!running.awaitTermination(STOP_PATIENCE.toSeconds(), TimeUnit.SECONDS)) {
+            stillCopied = true;
+            logger.warn(
+                    "A shadow is still being copied while the node shuts down. The next start makes"
+                            + " its shadows anew");
+        }
     }
 
     /** When the node has drained, before the engines are closed. */
@@ -417,7 +426,15 @@ public final class Shadows {
             logger.info("The node was not drained; the next start makes its shadows anew");
             return;
         }
+        // What has no log must not be written while it is flushed.
+        if (stillCopied) return;
         long deadline = System.nanoTime() + WRITES_PATIENCE.toNanos();
-        tables.values().forEach(shadow -> shadow.close(deadline));
+        Map<Shadow, Shadow.Ending> endings = new LinkedHashMap<>();
+        for (Shadow shadow : tables.values()) {
+            Shadow.Ending ending = shadow.ending(deadline);
+            if (ending != null) endings.put(shadow, ending);
+        }
+        // Behind what has the deadline: one flush may take longer than that.
+        endings.forEach(Shadow::close);
     }
 }
