@@ -10,6 +10,7 @@ import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Random;
+import java.util.Set;
 import java.util.SplittableRandom;
 import java.util.stream.Stream;
 import picocli.CommandLine.ParameterException;
@@ -97,6 +98,8 @@ record BenchPlan(BenchOptions options) {
                         "--live has no workload '" + workload + "', which changes what is there");
         for (int percent : options.rates)
             if (percent < 1) throw options.wrong("--rates must be 1 at least, not " + percent);
+        if (Set.copyOf(options.rates).size() < options.rates.size())
+            throw options.wrong("--rates has one twice: " + options.rates);
         if (options.totalMemory > 0 && options.unequalMemory)
             throw options.wrong("--total-memory is the same for all: leave --unequal-memory out");
         if (options.totalMemory == 0 && !options.unequalMemory)

@@ -79,14 +79,9 @@ final class ClientAccess implements Access {
         this.select = session.prepare(workload.select());
     }
 
-    /**
-     * Of a driver that does not wait: by default a session takes two seconds to close, and each
-     * statement that changes the schema one second more, for others that might follow it.
-     */
+    /** Of a driver whose sessions close at once: by default each takes two seconds for that. */
     static ProgrammaticDriverConfigLoaderBuilder options() {
         return DriverConfigLoader.programmaticBuilder()
-                // Still as long as the node takes to tell the session of the same change.
-                .withDuration(DefaultDriverOption.METADATA_SCHEMA_WINDOW, Duration.ofMillis(20))
                 .withInt(DefaultDriverOption.NETTY_IO_SHUTDOWN_QUIET_PERIOD, 0)
                 .withInt(DefaultDriverOption.NETTY_ADMIN_SHUTDOWN_QUIET_PERIOD, 0);
     }

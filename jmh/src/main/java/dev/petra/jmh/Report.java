@@ -79,7 +79,7 @@ final class Report {
         meanings.put(
                 "openLoop",
                 "a fixed rate, the same for all engines (70 % of the slowest's closed loop; of live"
-                        + " nodes 30, 60 and 80 %), each request timed from when it was due");
+                        + " nodes those of --rates), each request timed from when it was due");
         meanings.put(
                 "live nodes",
                 "run side by side and are measured in turns (--live): their values are of one start"

@@ -56,6 +56,7 @@ class BenchTest {
                 "--live --level=client --unequal-memory --total-memory=4096 | same for all",
                 "--rates=10 --level=client | belongs to --live",
                 "--live --level=client --unequal-memory --rates=0 | --rates must be 1 at least",
+                "--live --level=client --unequal-memory --rates=30,30 | --rates has one twice",
                 "--live --level=client --unequal-memory --rates=x | Invalid value for option"
                         + " '--rates'",
                 "--live --level=local | --live is of the level client",

@@ -780,6 +780,9 @@ public final class Shadow {
             // It has no log. After the position was taken: what is in its files by then is more
             // than that says.
             now.store.syncLog();
+            remembered.catchUp(this::folders);
+            // It may have dropped out meanwhile, and who would delete it is stopped.
+            if (now.isOver() || promoted) return;
             DecoratedKey nextKey = ending.position.nextKey();
             folder().write(
                             new ShadowFolder.Closed(

@@ -80,6 +80,12 @@ final class ShadowCopy extends ShadowStore implements INotificationConsumer {
     /** Other shadows have their turn then. */
     private static final Duration STEP = Duration.ofSeconds(10);
 
+    /** How long one source is copied before others have their turn. */
+    Duration step = STEP;
+
+    /** Whether what is read is where an index leads, and not known to be right. */
+    private boolean isLedByIndex;
+
     static final Duration SOON = Duration.ofSeconds(1);
 
     static final long NOT_CAUGHT_UP = -1;
@@ -418,7 +424,15 @@ final class ShadowCopy extends ShadowStore implements INotificationConsumer {
         } catch (RuntimeException | FSError | AssertionError e) {
             // An error of the disk, or what Cassandra asserts of a damaged index.
             if (source.isKept()) return unreadable(source, e);
-            throw e;
+            if (!isLedByIndex) throw e;
+            logger.warn(
+                    "{} cannot be read from where its index leads to. The shadow of {} copies it"
+                            + " from its beginning",
+                    source,
+                    name,
+                    e);
+            nextKey = null;
+            return false;
         }
     }
 
@@ -436,38 +450,54 @@ final class ShadowCopy extends ShadowStore implements INotificationConsumer {
 
     private boolean copy(
             SSTableReader sstable, boolean isLater, Progress progress, BooleanSupplier hasRoom) {
-        long end = System.nanoTime() + STEP.toNanos();
+        long end = System.nanoTime() + step.toNanos();
         DecoratedKey first = nextKey;
+        boolean isBegun = false;
+        boolean hasIndex = true;
+        isLedByIndex = first != null;
         try (ISSTableScanner scanner = scannerFrom(first, sstable)) {
             if (first != null && !scanner.hasNext()) return beginAnew(sstable, first);
             while (scanner.hasNext()) {
-                long before = scanner.getCurrentPosition();
+                long position = scanner.getCurrentPosition();
                 try (UnfilteredRowIterator partition = scanner.next()) {
-                    if (first != null && !partition.partitionKey().equals(first))
+                    DecoratedKey key = partition.partitionKey();
+                    if (!isBegun && first != null && !key.equals(first))
                         return beginAnew(sstable, first);
-                    first = null;
+                    isLedByIndex = false;
+                    // What was taken of the scanner must be copied, or be where it goes on.
+                    boolean isStopped = isBegun && isHalted(progress);
+                    boolean isTimeUp = isBegun && System.nanoTime() - end >= 0;
+                    if (isStopped || (isTimeUp && hasIndex)) {
+                        // Else its index is damaged, and it is copied at a stretch.
+                        hasIndex = leadsTo(sstable, key, position);
+                        if (hasIndex) nextKey = key;
+                        if (hasIndex || isStopped) return false;
+                    }
+                    isBegun = true;
                     if (!PartitionBatches.forEach(
                             cfs.metadata(),
                             sstable,
                             partition,
-                            (update, isBegun) -> copied(update, isLater, progress, hasRoom)))
+                            (update, isFirst) -> copied(update, isLater, progress, hasRoom)))
                         return false;
                 }
-                throttle(scanner.getCurrentPosition() - before, progress);
-                if (!scanner.hasNext()) break;
-                boolean isStopped = isHalted(progress);
-                if (!isStopped && System.nanoTime() - end < 0) continue;
-                long position = scanner.getCurrentPosition();
-                DecoratedKey next;
-                try (UnfilteredRowIterator partition = scanner.next()) {
-                    next = partition.partitionKey();
-                }
-                // Else its index is damaged and does not lead there: it is copied at a stretch.
-                boolean isFound = sstable.getPosition(next, SSTableReader.Operator.GE) == position;
-                if (isFound) nextKey = next;
-                if (isFound || isStopped) return false;
+                throttle(scanner.getCurrentPosition() - position, progress);
             }
             return true;
+        }
+    }
+
+    /** Whether the copy finds a partition again by the index. */
+    private boolean leadsTo(SSTableReader sstable, DecoratedKey key, long position) {
+        try {
+            return sstable.getPosition(key, SSTableReader.Operator.GE) == position;
+        } catch (RuntimeException | FSError | AssertionError e) {
+            logger.warn(
+                    "The index of {} is damaged. The shadow of {} copies it at a stretch",
+                    sstable,
+                    name,
+                    e);
+            return false;
         }
     }
 

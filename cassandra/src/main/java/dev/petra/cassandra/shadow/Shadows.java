@@ -411,8 +411,9 @@ public final class Shadows {
         }
         if (running == null) return;
         running.shutdown();
-        if (!running.awaitTermination(STOP_PATIENCE.toSeconds(), TimeUnit.SECONDS)) {
-            stillCopied = true;
+        stillCopied = true;
+        stillCopied = !running.awaitTermination(STOP_PATIENCE.toSeconds(), TimeUnit.SECONDS);
+        if (stillCopied) {
             logger.warn(
                     "A shadow is still being copied while the node shuts down. The next start makes"
                             + " its shadows anew");

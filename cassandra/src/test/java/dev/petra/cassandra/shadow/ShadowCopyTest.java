@@ -13,6 +13,7 @@ import java.io.IOException;
 import java.lang.reflect.Proxy;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.AbstractSet;
 import java.util.Arrays;
 import java.util.Comparator;
@@ -505,6 +506,35 @@ class ShadowCopyTest {
         assertThat(next.isCaughtUp()).isTrue();
         // The second is found, or all is copied anew.
         assertThat(writes.get()).isEqualTo(isLeft < 0.5 ? 4 : 3);
+    }
+
+    /** Each partition is copied, whatever its index says when a step is over. */
+    @ParameterizedTest
+    @ValueSource(doubles = {0.1, 0.25, 0.4, 0.5, 0.9, 1})
+    void aDamagedIndexHidesNothingBetweenSteps(double isLeft) throws IOException {
+        for (boolean isKept : List.of(false, true)) {
+            writes.set(0);
+            SSTableReader sstable = sstable(isKept ? 3 : 2, false, keys(4));
+            Path index = Path.of(sstable.getFilename().replace("-Data.db", "-Index.db"));
+            byte[] content = Files.readAllBytes(index);
+            byte[] damaged = Arrays.copyOf(content, (int) (content.length * isLeft));
+            CopySource source;
+            if (isKept) {
+                ShadowFolder.Left left = keep(sstable, Set.of(), 7);
+                index = Path.of(left.path() + "-Index.db");
+                source = CopySource.kept(left);
+            } else source = CopySource.of(sstable.selfRef(), false);
+            ShadowCopy next = copy(3);
+            next.step = Duration.ZERO;
+            next.resume(List.of(source), null);
+            // In place: the table's reader has it open.
+            Files.write(index, damaged);
+            for (int i = 0; i < 20 && !next.isCaughtUp(); i++) copyAll(next);
+            // What was kept may be given up, and all of the table is copied anew.
+            assertThat(next.isCaughtUp()).isNotEqualTo(isKept && next.isOver());
+            if (next.isCaughtUp()) assertThat(writes.get()).isGreaterThanOrEqualTo(4);
+            if (isLeft == 1) assertThat(writes.get()).isEqualTo(4);
+        }
     }
 
     @Test

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.engine.conformance;
 
+import dev.petra.engine.DirectoryTree;
 import dev.petra.engine.EngineSettings;
 import dev.petra.engine.StorageEngine;
 import dev.petra.engine.StorageEngines;
@@ -13,7 +14,6 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Map;
 import java.util.function.Supplier;
-import org.apache.cassandra.io.util.PathUtils;
 
 /**
  * The engine that a test is about, opened, with a directory of its own; and the reference beside
@@ -100,6 +100,7 @@ public final class EngineUnderTest implements AutoCloseable {
     public void close() {
         engine.close();
         reference.close();
-        PathUtils.deleteRecursive(root);
+        // Also if Cassandra deletes files of its own storage in the background yet.
+        DirectoryTree.delete(root);
     }
 }
