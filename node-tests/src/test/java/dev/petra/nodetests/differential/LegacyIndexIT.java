@@ -531,8 +531,11 @@ class LegacyIndexIT {
         try {
             return rows("ours" + name, where, page, withoutStatic);
         } catch (AssertionError e) {
-            assertThatThrownBy(() -> rows("stock" + name, where, page, withoutStatic))
-                    .as("by Cassandra's own index, where by ours it is: %s", e)
+            assertThatThrownBy(
+                            () -> rows("stock" + name, where, page, withoutStatic),
+                            "by Cassandra's own index, where by ours it is: %s, %s",
+                            e,
+                            e.getCause())
                     .hasCauseInstanceOf(ReadFailureException.class);
             return whole;
         }
