@@ -127,7 +127,7 @@ class IndexPointsIT {
                                                         "120s",
                                                         "range_request_timeout",
                                                         "120s")));
-        session = node.plainSession();
+        session = node.session();
         TestNode.createKeyspace(session, "ks", 1);
     }
 
@@ -317,7 +317,7 @@ class IndexPointsIT {
         Path kept = directory.resolve("kept");
         TableFiles.copy(stores, kept);
         node.restart();
-        session = node.plainSession();
+        session = node.session();
         index("former");
         assertThat(found("former")).isEqualTo(ROWS);
         session.close();
@@ -325,7 +325,7 @@ class IndexPointsIT {
         Files.move(stores, directory.resolve("later"));
         TableFiles.copy(kept, stores);
         node.restart();
-        session = node.plainSession();
+        session = node.session();
         awaitQueryable("former");
         assertThat(session.execute("SELECT c FROM ks.former").all()).hasSize(ROWS);
         assertThat(found("former")).isEqualTo(ROWS);
@@ -351,7 +351,7 @@ class IndexPointsIT {
         node.process().kill();
         crashes.release();
         node.restart();
-        session = node.plainSession();
+        session = node.session();
         awaitQueryable("killed");
         assertThat(foundBy("killed", 1))
                 .containsExactlyInAnyOrderElementsOf(IntStream.range(2, ROWS).boxed().toList());
@@ -383,7 +383,7 @@ class IndexPointsIT {
         assertThatThrownBy(() -> sweep.get(3, TimeUnit.MINUTES)).isNotNull();
         crashes.release();
         node.restart();
-        session = node.plainSession();
+        session = node.session();
         awaitQueryable("halfway");
         assertEachUnderItsValue(anew);
         node.nodetool("garbagecollect", "ks", "halfway");
@@ -744,7 +744,7 @@ class IndexPointsIT {
         assertThat(imported.get(3, TimeUnit.MINUTES).exitCode()).isNotZero();
         crashes.release();
         node.restart();
-        session = node.plainSession();
+        session = node.session();
         awaitQueryable("imported");
         assertThat(session.execute("SELECT c FROM ks.imported").all()).hasSize(100);
         assertThat(found("imported")).isEqualTo(100);
@@ -788,7 +788,7 @@ class IndexPointsIT {
         node.process().kill();
         damageIndex(TableFiles.of(node, "ks", "several").stores());
         node.restart();
-        session = node.plainSession();
+        session = node.session();
         awaitQueryable("several");
         crashes.hold("enter", "RocksIndexes#define");
         try {
@@ -822,7 +822,7 @@ class IndexPointsIT {
         node.process().kill();
         damageIndex(TableFiles.of(node, "ks", "damaged").stores());
         node.restart();
-        session = node.plainSession();
+        session = node.session();
         awaitQueryable("damaged");
         assertThatThrownBy(() -> found("damaged")).isInstanceOf(DriverException.class);
         node.awaitLog("nodetool rebuild_index ks damaged damaged_v", PATIENCE);
@@ -838,7 +838,7 @@ class IndexPointsIT {
         session.close();
         node.process().kill();
         node.restart();
-        session = node.plainSession();
+        session = node.session();
         awaitQueryable("damaged");
         assertThat(found("damaged")).isEqualTo(ROWS + 20);
     }
@@ -872,7 +872,7 @@ class IndexPointsIT {
                                                         "-javaagent:" + jar,
                                                         "-Dfuzz.go=" + directory.resolve("never"),
                                                         "-Dfuzz.fault=loses-boundaries"));
-                CqlSession cql = other.plainSession()) {
+                CqlSession cql = other.session()) {
             TestNode.createKeyspace(cql, "ks", 1);
             cql.execute("CREATE TABLE ks.t (p int PRIMARY KEY, v int) WITH memtable = 'rocks'");
             assertThatThrownBy(() -> cql.execute("CREATE INDEX ON ks.t (v)" + kind.using))

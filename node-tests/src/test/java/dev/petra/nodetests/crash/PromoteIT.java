@@ -107,7 +107,7 @@ class PromoteIT {
                                                                 "configurations",
                                                                 Map.of("rocks_shadow", shadow())))),
                                         "-Dpetra.promotion.slice_bytes=2000"));
-        session = node.plainSession();
+        session = node.session();
         TestNode.createKeyspace(session, "ks", 1);
     }
 
@@ -255,7 +255,7 @@ class PromoteIT {
         session.close();
         node.process().kill();
         node.restart();
-        session = node.plainSession();
+        session = node.session();
         check(before);
         check(during);
     }
@@ -299,7 +299,7 @@ class PromoteIT {
             crashes.awaitCrash(node);
             session.close();
             node.restart();
-            session = node.plainSession();
+            session = node.session();
             awaitMigrated(table);
             for (List<Writer> writers : all) check(writers);
         }
@@ -370,7 +370,7 @@ class PromoteIT {
         crashes.awaitCrash(node);
         session.close();
         node.restart();
-        session = node.plainSession();
+        session = node.session();
         awaitMigrated("replayed");
         assertThat(rows("replayed")).containsExactly(1);
         // That segment was replayed.
@@ -572,7 +572,7 @@ class PromoteIT {
         node.process().stop();
         files(table).restore("during");
         node.restart();
-        session = node.plainSession();
+        session = node.session();
         // As of its moment.
         assertThat(keys(table)).hasSize(KEYS);
         TestNode.awaitMigrations(session, PATIENCE);
@@ -624,7 +624,7 @@ class PromoteIT {
                     }
         assertThat(damaged).isPositive();
         node.restart();
-        session = node.plainSession();
+        session = node.session();
         awaitCaughtUp("damaged");
         alter("damaged", "rocks");
         awaitRefused("damaged", "it cannot be read, or not written anew");

@@ -126,7 +126,7 @@ class MigrationIT {
                                                 .yaml(Map.of("disk_failure_policy", "ignore"))
                                                 .yaml(Map.of("materialized_views_enabled", true)),
                                         "-Dpetra.migration.sstable_bytes=32768"));
-        session = node.plainSession();
+        session = node.session();
         TestNode.createKeyspace(session, "ks", 1);
     }
 
@@ -149,7 +149,7 @@ class MigrationIT {
     private static void restart() {
         session.close();
         node.restart();
-        session = node.plainSession();
+        session = node.session();
     }
 
     private static NodeTool.Result nodetool(String... arguments) {
@@ -558,7 +558,7 @@ class MigrationIT {
         for (String way : List.of("in", "out"))
             TableFiles.of(node, "ks", "snapshot" + way).restore("way");
         node.restart();
-        session = node.plainSession();
+        session = node.session();
         for (String way : List.of("in", "out"))
             assertThat(session.execute("SELECT p FROM ks.snapshot" + way).all()).hasSize(300);
         TestNode.awaitMigrations(session, MOVES);
@@ -628,25 +628,21 @@ class MigrationIT {
      */
     @Test
     void whatIsFoundByIndexesAndViewsOfATableOnItsWayOutIsAllOfIt() throws Exception {
-        // In partitions of ten rows, each of which is more than an SSTable is to have.
         session.execute(
-                "CREATE TABLE ks.found (p int, c int, v int, w int, u int, x text, PRIMARY KEY (p,"
-                        + " c)) WITH memtable = 'rocks'");
-        var insert =
-                session.prepare(
-                        "INSERT INTO ks.found (p, c, v, w, u, x) VALUES (?, ?, 1, 1, 1, ?)");
-        for (int i = 0; i < 900; i++)
-            session.execute(insert.bind(i / 10, i % 10, "x".repeat(20_000)));
+                "CREATE TABLE ks.found (p int PRIMARY KEY, v int, w int, u int, x text)"
+                        + " WITH memtable = 'rocks'");
+        var insert = session.prepare("INSERT INTO ks.found (p, v, w, u, x) VALUES (?, 1, 1, 1, ?)");
+        for (int p = 0; p < 900; p++) session.execute(insert.bind(p, "x".repeat(20_000)));
         // So that it takes a while, also where statements take seconds.
         assertThat(nodetool("setcompactionthroughput", "1").exitCode()).isZero();
         alter("found", "default");
         session.execute("CREATE INDEX found_by_v ON ks.found (v)");
         session.execute("CREATE INDEX found_by_w ON ks.found (w) USING 'sai'");
         session.execute(
-                "CREATE MATERIALIZED VIEW ks.found_by_u AS SELECT p, c, u FROM ks.found WHERE p IS"
-                        + " NOT NULL AND c IS NOT NULL AND u IS NOT NULL PRIMARY KEY (u, p, c)");
+                "CREATE MATERIALIZED VIEW ks.found_by_u AS SELECT p, u FROM ks.found WHERE p IS NOT"
+                        + " NULL AND u IS NOT NULL PRIMARY KEY (u, p)");
         assertThat(content("SELECT * FROM petra.migrations")).contains("found");
-        session.execute("INSERT INTO ks.found (p, c, v, w, u) VALUES (90, 0, 1, 1, 1)");
+        session.execute("INSERT INTO ks.found (p, v, w, u) VALUES (900, 1, 1, 1)");
         assertFoundOrFails();
         for (String crash :
                 List.of(
@@ -1237,8 +1233,7 @@ class MigrationIT {
     private static List<Writer> startWriters(String table, String memtable) throws Exception {
         session.execute(Writer.table(table) + " WITH memtable = '" + memtable + "'");
         List<Writer> writers = new ArrayList<>();
-        for (int w = 0; w < WRITERS; w++)
-            writers.add(new Writer(session, table, 0, w).pausing(Duration.ofMillis(2)));
+        for (int w = 0; w < WRITERS; w++) writers.add(new Writer(session, table, 0, w));
         writers.forEach(Thread::start);
         for (Writer writer : writers)
             assertThat(writer.started.await(2, TimeUnit.MINUTES)).isTrue();

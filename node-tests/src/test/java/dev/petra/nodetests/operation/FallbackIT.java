@@ -446,10 +446,10 @@ class FallbackIT {
         session.execute("DROP TABLE ks.wrong");
     }
 
-    /** Of which nobody but its log knew more, or whose values were in files for a while. */
+    /** In the file to which the stop has flushed it, or in one of large values. */
     @ParameterizedTest
     @CsvSource({
-        "log, 1000, cannot go on and is made anew",
+        "sst, 1000, cannot be read; the table answers",
         "blob, 100000, cannot be read; the table answers"
     })
     void aShadowThatIsDamagedAtRestLeavesReadsToTheTable(String kind, int bytes, String logged)

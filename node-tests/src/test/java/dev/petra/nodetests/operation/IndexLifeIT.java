@@ -75,7 +75,7 @@ class IndexLifeIT {
                                                 ? options.yaml(Map.of("sasi_indexes_enabled", true))
                                                 : options)
                                         .jvmOptions("-Dpetra.index.sweep_seconds=3600"));
-        session = node.plainSession();
+        session = node.session();
         TestNode.createKeyspace(session, "ks", 1);
     }
 
@@ -129,7 +129,7 @@ class IndexLifeIT {
         session.close();
         node.process().kill();
         node.restart();
-        session = node.plainSession();
+        session = node.session();
     }
 
     @ParameterizedTest
@@ -272,7 +272,7 @@ class IndexLifeIT {
             writer.join();
             session.close();
             node.restart();
-            session = node.plainSession();
+            session = node.session();
             awaitQueryable("killed_v");
             check("killed", "v", 0);
         }
@@ -402,7 +402,7 @@ class IndexLifeIT {
         FileTree.delete(files.stores());
         TableFiles.copy(files.snapshots("s").get(0), files.stores());
         node.restart();
-        session = node.plainSession();
+        session = node.session();
         awaitQueryable("snapped_v");
         assertThat(all("snapped")).isEqualTo(100);
         check("snapped", "v", 0);

@@ -50,7 +50,7 @@ class LifecycleIT {
                 TestNode.start(
                         directory,
                         options -> options.storagePort(STORAGE_PORT).jvmOptions(TestNode.VERIFIED));
-        session = node.plainSession();
+        session = node.session();
         TestNode.createKeyspace(session, "ks", 1);
     }
 
@@ -91,7 +91,7 @@ class LifecycleIT {
         session.close();
         node.process().kill();
         node.restart();
-        session = node.plainSession();
+        session = node.session();
     }
 
     @Test
@@ -239,7 +239,7 @@ class LifecycleIT {
             TableFiles.copy(files.snapshots("tag_").get(0), files.stores());
         }
         node.restart();
-        session = node.plainSession();
+        session = node.session();
         assertThat(rows("stopped")).containsExactly(1);
         for (String table : List.of("snap_flushed", "snap_skipped")) {
             assertThat(rows(table)).as(table).containsExactly(1, 2);

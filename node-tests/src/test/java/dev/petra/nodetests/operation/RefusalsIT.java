@@ -60,7 +60,7 @@ class RefusalsIT {
                                                                                 "engine", "rocks",
                                                                                 "memory",
                                                                                 "64MiB")))))));
-        session = node.plainSession();
+        session = node.session();
         TestNode.createKeyspace(session, "ks", 1);
         session.execute(
                 "CREATE TABLE ks.t (p int, c int, v text, PRIMARY KEY (p, c))"

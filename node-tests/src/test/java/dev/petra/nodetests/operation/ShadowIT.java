@@ -76,7 +76,7 @@ class ShadowIT {
                                                 "-javaagent:" + jar,
                                                 "-Dfuzz.go=" + directory.resolve("never"),
                                                 "-Dfuzz.fault=loses-row-deletions"));
-        session = node.plainSession();
+        session = node.session();
         TestNode.createKeyspace(session, "ks", 1);
     }
 
@@ -452,7 +452,7 @@ class ShadowIT {
         node.process().stop();
         assertThat(ShadowTable.folder(node, "t").resolve("CLOSED")).exists();
         node.restart();
-        session = node.plainSession();
+        session = node.session();
         assertThat(ShadowTable.row(session, "t").getBoolean("caught_up")).isTrue();
         assertThat(ShadowTable.folder(node, "t").resolve("CLOSED")).doesNotExist();
         assertThat(ShadowTable.row(session, "t").isNull("late_write")).isTrue();
@@ -465,7 +465,7 @@ class ShadowIT {
         session.close();
         node.process().kill();
         node.restart();
-        session = node.plainSession();
+        session = node.session();
         Row row = compare("t", 2 * KEYS);
         assertThat(row.getLong("different")).isZero();
         assertThat(row.getLong("copies")).isEqualTo(1);
@@ -505,7 +505,7 @@ class ShadowIT {
         assertThat(closed).contains("sstable=").doesNotContain("sstable=" + left);
         assertThat(TableFiles.children(folder.resolve("backups"))).hasSize(1);
         node.restart();
-        session = node.plainSession();
+        session = node.session();
         assertThat(node.process().logSinceStart())
                 .contains("The shadow of ks.half goes on; SSTables to copy: 1");
         awaitCaughtUp("half");
@@ -605,7 +605,7 @@ class ShadowIT {
         session.close();
         node.process().stop();
         node.restart();
-        session = node.plainSession();
+        session = node.session();
         awaitCaughtUp("late");
         assertThat(ShadowTable.row(session, "late").getString("late_write"))
                 .contains("(timestamp 15)");
@@ -934,13 +934,13 @@ class ShadowIT {
         node.process().stop();
         node.restart();
         node.awaitLog("ended: the node is being drained", PATIENCE);
-        session = node.plainSession();
+        session = node.session();
         refusesTheEngine("back");
         assertThat(ShadowTable.row(session, "back").getBoolean("caught_up")).isTrue();
         session.close();
         node.process().kill();
         node.restart();
-        session = node.plainSession();
+        session = node.session();
         awaitCaughtUp("back");
         refusesTheEngine("back");
         assertThat(report().exitCode()).isEqualTo(1);

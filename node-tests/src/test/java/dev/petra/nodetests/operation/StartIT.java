@@ -52,7 +52,7 @@ class StartIT {
     void fill() {
         if (filled) return;
         try (TestNode node = TestNode.start(directory, options -> options.overwriteConf(true));
-                CqlSession session = node.plainSession()) {
+                CqlSession session = node.session()) {
             TestNode.createKeyspace(session, "ks", 1);
             for (String table : new String[] {"a", "b", "c"}) {
                 session.execute(
@@ -116,7 +116,7 @@ class StartIT {
     @AfterAll
     static void startsAgain() {
         try (TestNode node = start(options -> options);
-                CqlSession session = node.plainSession()) {
+                CqlSession session = node.session()) {
             for (String table : new String[] {"a", "b", "c"})
                 assertThat(session.execute("SELECT * FROM ks." + table).all()).hasSize(1);
             for (String table : new String[] {"a", "b", "c", "t"})
@@ -158,7 +158,7 @@ class StartIT {
     @Test
     void withoutTheAgentANewTableIsRefusedToo(@TempDir Path fresh) {
         try (TestNode node = TestNode.start(fresh, StartIT::stock);
-                CqlSession session = node.plainSession()) {
+                CqlSession session = node.session()) {
             TestNode.createKeyspace(session, "ks", 1);
             assertThatThrownBy(
                             () ->
@@ -188,7 +188,7 @@ class StartIT {
     void withoutTheTablesConfiguration(@TempDir Path other) throws IOException {
         Map<String, Object> extra = configuration("extra", Map.of("inherits", "rocks"));
         try (TestNode node = start(other, options -> options.yaml(extra));
-                CqlSession session = node.plainSession()) {
+                CqlSession session = node.session()) {
             TestNode.createKeyspace(session, "ks", 1);
             session.execute("CREATE TABLE ks.t (p int PRIMARY KEY) WITH memtable = 'extra'");
             session.execute("INSERT INTO ks.t (p) VALUES (1)");
@@ -199,7 +199,7 @@ class StartIT {
                 .contains("its memtable configuration 'extra' is not in cassandra.yaml")
                 .contains("would show an empty table");
         try (TestNode node = start(other, options -> options.yaml(extra));
-                CqlSession session = node.plainSession()) {
+                CqlSession session = node.session()) {
             assertThat(session.execute("SELECT * FROM ks.t").all()).hasSize(1);
         }
     }
@@ -268,7 +268,7 @@ class StartIT {
                                                         true,
                                                         "materialized_views_enabled",
                                                         true)));
-                CqlSession session = node.plainSession()) {
+                CqlSession session = node.session()) {
             createInTrie(session);
             session.execute("CREATE TABLE ks.i (p int PRIMARY KEY, v int) WITH memtable = 'trie'");
             session.execute("INSERT INTO ks.i (p, v) VALUES (1, 1)");
@@ -289,7 +289,7 @@ class StartIT {
             node.process().stop();
         }
         try (TestNode node = start(other, options -> options.yaml(TRIE_IS_OURS));
-                CqlSession session = node.plainSession()) {
+                CqlSession session = node.session()) {
             assertThat(session.execute("SELECT * FROM ks.t").all()).hasSize(1);
             for (String statement :
                     List.of(
@@ -322,7 +322,7 @@ class StartIT {
         }
         // The first mend: a class of Cassandra's again.
         try (TestNode node = start(other, options -> options);
-                CqlSession session = node.plainSession()) {
+                CqlSession session = node.session()) {
             assertThat(session.execute("SELECT * FROM ks.t").all()).hasSize(2);
             TestNode.awaitMigrations(session, MOVES);
             assertThat(session.execute("SELECT * FROM ks.t").all()).hasSize(2);
@@ -339,7 +339,7 @@ class StartIT {
         }
         // The second.
         try (TestNode node = start(other, options -> options.yaml(TRIE_IS_OURS));
-                CqlSession session = node.plainSession()) {
+                CqlSession session = node.session()) {
             session.execute("DROP INDEX ks.by_v");
             assertThat(session.execute("SELECT * FROM ks.i").all()).hasSize(1);
             TestNode.awaitMigrations(session, MOVES);
@@ -363,19 +363,19 @@ class StartIT {
     void whatOnlyTheCommitLogHasOfATableIsReplayedIntoItsStore(@TempDir Path other) {
         // With batch an acknowledged write is in the commit log, also for a killed process.
         try (TestNode node = start(other, options -> options.yaml(BATCH));
-                CqlSession session = node.plainSession()) {
+                CqlSession session = node.session()) {
             createInTrie(session);
             node.process().kill();
         }
         try (TestNode node = start(other, options -> options.yaml(TRIE_IS_OURS));
-                CqlSession session = node.plainSession()) {
+                CqlSession session = node.session()) {
             assertThat(session.execute("SELECT * FROM ks.t").all()).hasSize(1);
             assertThat(new TableFiles(other.resolve("data"), "ks", "t").generations())
                     .containsExactly("1");
             node.process().kill();
         }
         try (TestNode node = start(other, options -> options.yaml(TRIE_IS_OURS));
-                CqlSession session = node.plainSession()) {
+                CqlSession session = node.session()) {
             assertThat(session.execute("SELECT * FROM ks.t").all()).hasSize(1);
         }
     }
@@ -399,7 +399,7 @@ class StartIT {
         Files.writeString(live, wasLive.replaceFirst("^1", "3"));
         Files.writeString(identity, "garbage\n");
         try (TestNode node = start(options -> options.yaml(BATCH));
-                CqlSession session = node.plainSession()) {
+                CqlSession session = node.session()) {
             for (String table : new String[] {"b", "c"}) {
                 assertThatThrownBy(() -> session.execute("SELECT * FROM ks." + table))
                         .isInstanceOf(ReadFailureException.class);
@@ -424,7 +424,7 @@ class StartIT {
             session.execute("INSERT INTO ks.plain (p, v) VALUES (1, 1)");
             node.process().kill();
             node.restart();
-            try (CqlSession again = node.plainSession()) {
+            try (CqlSession again = node.session()) {
                 assertThat(again.execute("SELECT * FROM ks.a").all()).hasSize(1);
             }
         } finally {
@@ -448,7 +448,7 @@ class StartIT {
                                         "commitlog_sync_period",
                                         "3600000ms"));
         try (TestNode node = TestNode.start(other, rarelySynced);
-                CqlSession session = node.plainSession()) {
+                CqlSession session = node.session()) {
             TestNode.createKeyspace(session, "ks", 1);
             for (String table : new String[] {"a", "b"})
                 session.execute(
@@ -482,7 +482,7 @@ class StartIT {
         damaged[5_000] ^= 4;
         Files.write(log, damaged);
         try (TestNode node = start(other, rarelySynced);
-                CqlSession session = node.plainSession()) {
+                CqlSession session = node.session()) {
             assertThatThrownBy(() -> session.execute("SELECT * FROM ks.a"))
                     .isInstanceOf(ReadFailureException.class);
             assertThatThrownBy(() -> session.execute("INSERT INTO ks.a (p) VALUES (1000)"))
@@ -497,7 +497,7 @@ class StartIT {
         assertThat(Files.readAllBytes(log)).isEqualTo(damaged);
         Files.write(log, whole);
         try (TestNode node = start(other, rarelySynced);
-                CqlSession session = node.plainSession()) {
+                CqlSession session = node.session()) {
             assertThat(session.execute("SELECT * FROM ks.a").all()).hasSize(101);
         }
     }
@@ -512,7 +512,7 @@ class StartIT {
         TableFiles.copy(a.stores(), gone.resolve("rocksdb"));
         Map<String, Object> extra = Map.of("auto_snapshot", autoSnapshot);
         try (TestNode node = start(options -> options.yaml(extra));
-                CqlSession session = node.plainSession()) {
+                CqlSession session = node.session()) {
             assertThat(gone.resolve("rocksdb")).doesNotExist();
             assertThat(TableFiles.children(gone.resolve("snapshots")))
                     .singleElement()
@@ -556,7 +556,7 @@ class StartIT {
         UnaryOperator<NodeConfig.Builder> stop =
                 options -> options.yaml(Map.of("disk_failure_policy", "stop"));
         try (TestNode node = start(stop);
-                CqlSession session = node.plainSession()) {
+                CqlSession session = node.session()) {
             session.execute("CREATE TABLE ks.corrupt (p int PRIMARY KEY)");
             for (int p = 0; p < 100; p++)
                 session.execute("INSERT INTO ks.corrupt (p) VALUES (?)", p);
@@ -568,12 +568,12 @@ class StartIT {
             if (file.toString().endsWith("-Data.db"))
                 Files.write(file, new byte[(int) Files.size(file)]);
         try (TestNode node = start(stop);
-                CqlSession session = node.plainSession()) {
+                CqlSession session = node.session()) {
             session.execute("ALTER TABLE ks.corrupt WITH memtable = 'rocks'");
             awaitCannotBeMigrated(session);
         }
         try (TestNode node = start(stop);
-                CqlSession session = node.plainSession()) {
+                CqlSession session = node.session()) {
             awaitCannotBeMigrated(session);
             session.execute("DROP TABLE ks.corrupt");
         }

@@ -23,7 +23,7 @@ class VirtualTablesIT {
     @BeforeAll
     static void start() {
         node = TestNode.start(directory);
-        session = node.plainSession();
+        session = node.session();
         TestNode.createKeyspace(session, "ks", 1);
         session.execute("CREATE TABLE ks.t (k int PRIMARY KEY, v text) WITH memtable = 'rocks'");
         session.execute(
