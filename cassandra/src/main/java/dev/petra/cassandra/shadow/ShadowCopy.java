@@ -80,12 +80,6 @@ final class ShadowCopy extends ShadowStore implements INotificationConsumer {
     /** Other shadows have their turn then. */
     private static final Duration STEP = Duration.ofSeconds(10);
 
-    /** How long one source is copied before others have their turn. */
-    Duration step = STEP;
-
-    /** Whether what is read is where an index leads, and not known to be right. */
-    private boolean isLedByIndex;
-
     static final Duration SOON = Duration.ofSeconds(1);
 
     static final long NOT_CAUGHT_UP = -1;
@@ -125,6 +119,12 @@ final class ShadowCopy extends ShadowStore implements INotificationConsumer {
 
     /** The partition with which the first of those to copy goes on; null if it has not begun. */
     private volatile @Nullable DecoratedKey nextKey;
+
+    /** Whether what is read is where an index leads, and not known to be right. */
+    private boolean isLedByIndex;
+
+    /** Shorter in tests. */
+    Duration step = STEP;
 
     /**
      * Where a copy of a table that is not written goes on.
@@ -262,7 +262,8 @@ final class ShadowCopy extends ShadowStore implements INotificationConsumer {
      * Goes on with a table that was not written since it had a {@link #position}.
      *
      * @param left what is to be copied
-     * @param firstNextKey up to where the first of these is; null if it was not begun
+     * @param firstNextKey the partition with which the first of these goes on; null if it was not
+     *     begun
      */
     synchronized void resume(List<CopySource> left, @Nullable DecoratedKey firstNextKey) {
         watch();
