@@ -14,7 +14,7 @@ public interface RandomHistoryTests {
     @Test
     default void randomHistoriesGiveWhatCassandrasMemtableGives() {
         try (Differential differential = new Differential(this::openKit)) {
-            assertThat(differential.run(Duration.ofSeconds(10))).isPositive();
+            assertThat(differential.run(Duration.ofSeconds(5))).isPositive();
         }
     }
 }

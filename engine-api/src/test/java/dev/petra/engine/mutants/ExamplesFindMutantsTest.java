@@ -151,7 +151,7 @@ final class ExamplesFindMutantsTest {
                         kit -> write(kit).manyColumnsKeepTheirValues()),
                 new Mutant(
                         "9: dropped columns come back",
-                        Mutations::ignoresDroppedColumns,
+                        () -> Mutations.ignoresDroppedColumns(new MutantEngine(store -> store)),
                         kit ->
                                 ((AlterTests) () -> kit)
                                         .aColumnAddedAgainDoesNotShowWhatIsOlderThanItsDrop()),

@@ -428,7 +428,7 @@ final class Mutations {
     static final UnaryOperator<TableStore> LOSES_BOUNDARIES =
             markers(marker -> marker.isBoundary() ? null : marker);
 
-    static final UnaryOperator<TableStore> LOSES_ALL_MARKERS = markers(marker -> null);
+    private static final UnaryOperator<TableStore> LOSES_ALL_MARKERS = markers(marker -> null);
 
     /** Reads with something else than was asked for. */
     private interface Question {
@@ -604,17 +604,16 @@ final class Mutations {
     // Wrong about the table
 
     /** Knows nothing of dropped columns. */
-    static StorageEngine ignoresDroppedColumns() {
-        return new AnotherTable(
-                table -> table.unbuild().droppedColumns(Map.of()).build(), store -> store);
+    static StorageEngine ignoresDroppedColumns(StorageEngine engine) {
+        return new AnotherTable(engine, table -> table.unbuild().droppedColumns(Map.of()).build());
     }
 
-    /** Shows the reference engine another version of each table. */
-    private static final class AnotherTable extends MutantEngine {
+    /** Shows an engine another version of each table. */
+    private static final class AnotherTable extends ForwardingEngine {
         private final UnaryOperator<TableMetadata> change;
 
-        AnotherTable(UnaryOperator<TableMetadata> change, UnaryOperator<TableStore> mutation) {
-            super(mutation);
+        AnotherTable(StorageEngine engine, UnaryOperator<TableMetadata> change) {
+            super(engine, store -> store);
             this.change = change;
         }
 
@@ -627,23 +626,37 @@ final class Mutations {
                                     spec.directory(),
                                     spec.columnFamily(),
                                     spec.generation(),
-                                    inner));
+                                    inner,
+                                    spec.mayPurge(),
+                                    spec.purgeAsOf(),
+                                    spec.mayCompact(),
+                                    spec.isDurable()));
             return new ForwardingStore(store) {
+                private void look() {
+                    HostFixture.alter(inner, change.apply(spec.metadata().get()));
+                }
+
                 @Override
                 public StoreSpec spec() {
                     return spec;
                 }
 
                 @Override
+                PartitionUpdate changed(PartitionUpdate update) {
+                    look();
+                    return update;
+                }
+
+                @Override
                 public UnfilteredRowIterator read(
                         DecoratedKey key, Slices slices, ColumnFilter columns, boolean reversed) {
-                    HostFixture.alter(inner, change.apply(spec.metadata().get()));
+                    look();
                     return super.read(key, slices, columns, reversed);
                 }
 
                 @Override
                 public UnfilteredPartitionIterator scan(DataRange range, ColumnFilter columns) {
-                    HostFixture.alter(inner, change.apply(spec.metadata().get()));
+                    look();
                     return super.scan(range, columns);
                 }
             };
