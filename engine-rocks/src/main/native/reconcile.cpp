@@ -14,10 +14,10 @@ void Scratch::begin() {
     for (size_t i = 0; i < contexts.size(); i++) free(contexts[i]);
     contexts.clear();
     out.clear();
-    mixed = false;
+    mixed = manyShards = false;
     // What one huge value needed is not kept for ever.
     out.trim(4 << 20);
-    oldest.trim(), rest.trim(), next.trim(), merged.trim();
+    oldest.trim(), rest.trim(), few.trim(), next.trim(), merged.trim();
     slot.trim(1 << 14);
 }
 
@@ -55,9 +55,11 @@ bool globalShards(const Slice& context, Slice* shards) {
 /** CounterContext.merge, for global shards: of one id the higher clock, then the higher count. */
 Slice mergeContexts(const Slice& a, const Slice& b, Scratch& scratch) {
     Slice left, right;
-    // Both were looked at before merging began.
-    globalShards(a, &left);
-    globalShards(b, &right);
+    // Both were looked at before merging began; but merging may have made one of too many shards.
+    if (!globalShards(a, &left) || !globalShards(b, &right)) {
+        scratch.manyShards = true;
+        return a;
+    }
     size_t most = (left.size + right.size) / SHARD;
     uint8_t* block = static_cast<uint8_t*>(malloc(2 + most * (2 + SHARD)));
     if (block == nullptr) abort();
@@ -296,37 +298,51 @@ private:
     Reader in_{nullptr, nullptr};
 };
 
+/**
+ * How many fragments are merged with each other before they join those before them: a row of which
+ * each has one element is not copied for each of them.
+ */
+constexpr size_t FEW = 64;
+
 Parsed mergeRowFragments(Fragments& in, uint8_t head, Reader body, Scratch& scratch) {
     Parsed parsed = parse(head, body, &scratch.oldest);
     if (parsed != Parsed::FINE) return parsed;
     // The oldest, usually what was merged before and the largest, joins last. Not with counters,
     // where a deletion between two contexts makes the order matter, as in Cassandra.
+    size_t few = 0;
     bool more = false;
+    auto mergeInto = [&scratch](Row& older, const Row& newer) {
+        mergeRows(older, newer, scratch.merged, scratch);
+        older.swap(scratch.merged);
+    };
+    auto joinFew = [&] {
+        if (few == 0) return;
+        if (more) mergeInto(scratch.rest, scratch.few);
+        else scratch.rest.swap(scratch.few);
+        more = true;
+        few = 0;
+    };
+    auto joinAll = [&] {
+        joinFew();
+        if (more) mergeInto(scratch.oldest, scratch.rest);
+        more = false;
+    };
     while (in.next(&head, &body)) {
         parsed = parse(head, body, &scratch.next);
         if (parsed != Parsed::FINE) return parsed;
         if (scratch.next.counters || scratch.oldest.counters) {
-            if (more) {
-                mergeRows(scratch.oldest, scratch.rest, scratch.merged, scratch);
-                scratch.oldest.swap(scratch.merged);
-                more = false;
-            }
-            mergeRows(scratch.oldest, scratch.next, scratch.merged, scratch);
-            scratch.oldest.swap(scratch.merged);
-        } else if (!more) {
-            scratch.rest.swap(scratch.next);
-            more = true;
-        } else {
-            mergeRows(scratch.rest, scratch.next, scratch.merged, scratch);
-            scratch.rest.swap(scratch.merged);
+            joinAll();
+            mergeInto(scratch.oldest, scratch.next);
+            continue;
         }
+        if (few == 0) scratch.few.swap(scratch.next);
+        else mergeInto(scratch.few, scratch.next);
+        if (++few == FEW) joinFew();
     }
     if (!in.ok()) return Parsed::MALFORMED;
-    if (more) {
-        mergeRows(scratch.oldest, scratch.rest, scratch.merged, scratch);
-        scratch.oldest.swap(scratch.merged);
-    }
+    joinAll();
     if (scratch.mixed) return Parsed::MALFORMED;
+    if (scratch.manyShards) return Parsed::APART;
     writeRow(scratch.oldest, scratch.out);
     return Parsed::FINE;
 }

@@ -8,7 +8,7 @@ namespace petra {
 
 /** Memory that one thread reuses from one value to the next. */
 struct Scratch {
-    Row oldest, rest, next, merged;
+    Row oldest, rest, few, next, merged;
     Array<Cell> slot;
     /** Counter contexts that merging made; blocks do not move. */
     Array<uint8_t*> contexts;
@@ -17,6 +17,8 @@ struct Scratch {
     Array<Slice> operands;
     /** Whether a counter met a cell that is none. */
     bool mixed = false;
+    /** Whether merging made a counter of more shards than it reads again. */
+    bool manyShards = false;
 
     ~Scratch();
     /** To be called before each value. */

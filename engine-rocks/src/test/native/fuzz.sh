@@ -12,9 +12,18 @@ command -v clang++ >/dev/null || {
   exit 0
 }
 mkdir -p "$out/corpus"
-clang++ -std=c++17 -g -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all \
-  -Wall -Wextra -Werror -I"$native" "$here/fuzz.cpp" "$native/fragment.cpp" \
-  "$native/reconcile.cpp" -o "$out/fuzz"
+sanitizers=-fsanitize=fuzzer,address,undefined
+compile() { # source object
+  clang++ -std=c++17 -g -O1 $sanitizers -fno-sanitize-recover=all -Wall -Wextra -Werror \
+    -I"$native" -c "$1" -o "$out/$2.o"
+}
+# Two at a time.
+compile "$native/reconcile.cpp" reconcile &
+reconcile=$!
+compile "$here/fuzz.cpp" fuzz
+compile "$native/fragment.cpp" fragment
+wait "$reconcile"
+clang++ $sanitizers "$out/fuzz.o" "$out/fragment.o" "$out/reconcile.o" -o "$out/fuzz"
 # The examples of docs/FORMAT.md and mergings of them: where fuzzing starts.
 i=0
 for hex in \

@@ -14,6 +14,10 @@ import java.util.concurrent.TimeUnit;
 
 /** A JVM like this one, for tools that want one of their own. */
 public final class ChildJvm {
+    /** To verify its classes takes a quarter of the start of a JVM that lives for seconds. */
+    private static final List<String> UNVERIFIED =
+            List.of("-XX:+UnlockDiagnosticVMOptions", "-XX:-BytecodeVerificationRemote");
+
     private ChildJvm() {}
 
     /**
@@ -26,8 +30,13 @@ public final class ChildJvm {
     public static String run(Path directory, Duration most, List<String> program)
             throws IOException, InterruptedException {
         Path output = directory.resolve("output");
+        List<String> command = command(program);
+        // It lives for long enough to be worth the better compiler, and races differ by it. The
+        // collector is the usual one too: jcstress starts JVMs with others.
+        command.removeIf(argument -> argument.matches("-XX:(TieredStopAtLevel=.*|[+]Use.*GC)"));
+        command.removeAll(UNVERIFIED);
         Process process =
-                new ProcessBuilder(command(program))
+                new ProcessBuilder(command)
                         .directory(directory.toFile())
                         .redirectErrorStream(true)
                         .redirectOutput(output.toFile())
@@ -45,7 +54,8 @@ public final class ChildJvm {
     }
 
     /**
-     * How to start a program, for whoever starts it in another way.
+     * How to start a program, for whoever starts it in another way. It has the tests' compiler and
+     * collector and does not verify its classes, as for a program that lives for seconds.
      *
      * @param program main class and arguments
      */
@@ -53,9 +63,8 @@ public final class ChildJvm {
         List<String> command = new ArrayList<>();
         command.add(ProcessHandle.current().info().command().orElse("java"));
         for (String argument : ManagementFactory.getRuntimeMXBean().getInputArguments())
-            // It lives for long enough to be worth the better compiler, and races differ by it.
-            if (!argument.startsWith("-javaagent") && !argument.startsWith("-XX:TieredStopAtLevel"))
-                command.add(argument);
+            if (!argument.startsWith("-javaagent")) command.add(argument);
+        command.addAll(UNVERIFIED);
         command.add("-cp");
         command.add(
                 System.getProperty(

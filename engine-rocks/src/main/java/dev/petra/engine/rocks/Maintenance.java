@@ -134,16 +134,23 @@ final class Maintenance implements AutoCloseable {
             String what,
             Runnable work) {
         if (!queued.add(store)) return;
-        on.execute(
-                () -> {
-                    try {
-                        work.run();
-                    } catch (RuntimeException | Error e) {
-                        logger.error("{} {} failed; it will be tried again", what, store.name(), e);
-                    } finally {
-                        queued.remove(store);
-                    }
-                });
+        try {
+            on.execute(
+                    () -> {
+                        try {
+                            work.run();
+                        } catch (RuntimeException | Error e) {
+                            logger.error(
+                                    "{} {} failed; it will be tried again", what, store.name(), e);
+                        } finally {
+                            queued.remove(store);
+                        }
+                    });
+        } catch (RuntimeException | Error e) {
+            // As where no thread can be made for it.
+            queued.remove(store);
+            throw e;
+        }
     }
 
     /** Begins no more work; a purge under way ends when its store closes. */

@@ -30,6 +30,7 @@ import dev.petra.engine.rocks.stream.Ingester;
 import dev.petra.engine.rocks.stream.RangeSource;
 import dev.petra.engine.rocks.stream.StagedStream;
 import dev.petra.engine.rocks.wal.LogSyncer;
+import dev.petra.engine.rocks.write.MergeLimit;
 import dev.petra.engine.rocks.write.WriteBufferFilter;
 import dev.petra.engine.rocks.write.WritePath;
 import dev.petra.engine.stream.SliceRanges;
@@ -150,7 +151,11 @@ final class RocksStore implements TableStore, LogSyncer.Log {
         this.ingester = new Ingester(context, sync, writes);
         this.indexes = new RocksIndexes(context, writes);
         this.writeBufferFilter = new WriteBufferFilter(writes, context.settings());
-        this.maintenance = new StoreMaintenance(context, writeBufferFilter);
+        this.maintenance =
+                new StoreMaintenance(
+                        context,
+                        writeBufferFilter,
+                        new MergeLimit(writes::bytesWritten, context.settings(), System::nanoTime));
     }
 
     private static FileStore diskOf(Path directory) {

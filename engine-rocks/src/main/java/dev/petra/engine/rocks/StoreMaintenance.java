@@ -14,6 +14,7 @@ import dev.petra.engine.rocks.db.ReopenableDatabase;
 import dev.petra.engine.rocks.db.StoreContext;
 import dev.petra.engine.rocks.db.Verification;
 import dev.petra.engine.rocks.format.TokenRanges;
+import dev.petra.engine.rocks.write.MergeLimit;
 import dev.petra.engine.rocks.write.WriteBufferFilter;
 import java.util.Collection;
 import java.util.List;
@@ -39,6 +40,7 @@ final class StoreMaintenance {
     private final StoreContext store;
     private final ReopenableDatabase reopenable;
     private final WriteBufferFilter writeBufferFilter;
+    private final MergeLimit mergeLimit;
     private final Purge purge;
     private final TimeWindows windows;
     private final SupersededRanges supersededRanges;
@@ -47,10 +49,12 @@ final class StoreMaintenance {
     /** Used by the thread that ticks only. */
     private long flushedAt = System.nanoTime();
 
-    StoreMaintenance(StoreContext store, WriteBufferFilter writeBufferFilter) {
+    StoreMaintenance(
+            StoreContext store, WriteBufferFilter writeBufferFilter, MergeLimit mergeLimit) {
         this.store = store;
         this.reopenable = store.reopenable();
         this.writeBufferFilter = writeBufferFilter;
+        this.mergeLimit = mergeLimit;
         DataFiles held = new DataFiles(store);
         this.purge = new Purge(store, held);
         this.windows = new TimeWindows(purge, held);
@@ -72,6 +76,7 @@ final class StoreMaintenance {
                 database -> {
                     flushPeriodically(database);
                     writeBufferFilter.follow(database);
+                    if (mergeLimit.follow(database)) flushCopies(database);
                     purge.clock(database);
                     logMalformed();
                     return purge.isDue(database);
@@ -97,18 +102,38 @@ final class StoreMaintenance {
         long now = System.nanoTime();
         if (period <= 0 || now - flushedAt < TimeUnit.MILLISECONDS.toNanos(period)) return;
         flushedAt = now;
-        try (FlushOptions options =
-                new FlushOptions()
-                        .setWaitForFlush(false)
-                        // Or it waits until compaction has caught up, and all stores with it.
-                        .setAllowWriteStall(true)) {
-            database.db.flush(options, database.families());
+        try {
+            beginFlush(database, database.families());
         } catch (RocksDBException e) {
             logger.error(
                     "The flush of {} that memtable_flush_period_in_ms asks for failed. What was"
                             + " written is not lost; it is flushed again after that period",
                     store.name(),
                     e);
+        }
+    }
+
+    /** The write buffer is full of copies of a row, and the next one has fewer. */
+    private void flushCopies(Database database) {
+        try {
+            beginFlush(database, List.of(database.data));
+        } catch (RocksDBException e) {
+            logger.warn(
+                    "The write buffer of {} could not be flushed early. What was written is not"
+                            + " lost; it is flushed when it is full",
+                    store.name(),
+                    e);
+        }
+    }
+
+    private static void beginFlush(Database database, List<ColumnFamilyHandle> families)
+            throws RocksDBException {
+        try (FlushOptions options =
+                new FlushOptions()
+                        .setWaitForFlush(false)
+                        // Or it waits until compaction has caught up, and all stores with it.
+                        .setAllowWriteStall(true)) {
+            database.db.flush(options, families);
         }
     }
 

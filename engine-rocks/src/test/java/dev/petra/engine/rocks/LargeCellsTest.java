@@ -209,7 +209,7 @@ class LargeCellsTest {
         int rows = 600;
         // The sweep waits at its first cell, to which no row refers.
         overwrite(1, -1, 1);
-        Lock writing = Tables.context(store).largeCells().writing(Tables.key(TABLE, "x"));
+        Lock writing = writing("x");
         writing.lock();
         try {
             overwrite(rows, 1, 2);
@@ -242,7 +242,7 @@ class LargeCellsTest {
      */
     @Test
     void writersOfAPartitionDoNotWaitForEachOther() throws Exception {
-        Lock other = Tables.context(store).largeCells().writing(Tables.key(TABLE, "x"));
+        Lock other = writing("x");
         other.lock();
         try {
             CompletableFuture.runAsync(() -> overwrite(1, 1, 2)).get(1, TimeUnit.MINUTES);
@@ -266,6 +266,41 @@ class LargeCellsTest {
         database.db.put(database.data, damaged, new byte[] {1, 2, 3});
         store.compact(List.of());
         assertThat(stored(true)).hasSize(2 + 9);
+    }
+
+    /** It ended the sweep, and so each one after it. */
+    @Test
+    void aPartitionThatIsWrittenAllTheTimeKeepsItsLargeCellsOnly() throws RocksDBException {
+        engine.close();
+        engine =
+                Tables.engine(
+                        Map.of(
+                                "memory", "32MiB",
+                                "large_cell", LARGE + "B",
+                                "write_stall_timeout", "200ms"));
+        store = Tables.open(engine, directory.resolve("1"), TABLE);
+        Lock hot = writing("x");
+        String cold = "y";
+        while (writing(cold).equals(hot)) cold += "y";
+        for (String key : List.of("x", cold))
+            for (int time = 1; time <= 3; time++) {
+                var update = Tables.update(TABLE, key).timestamp(time);
+                update.row(1).add("a", value(LARGE, time));
+                store.write(update.build());
+            }
+        hot.lock();
+        try {
+            store.compact(List.of());
+        } finally {
+            hot.unlock();
+        }
+        assertThat(stored(true)).hasSize(3 + 1);
+        store.compact(List.of());
+        assertThat(stored(true)).hasSize(1 + 1);
+    }
+
+    private Lock writing(String key) {
+        return Tables.context(store).largeCells().writing(Tables.key(TABLE, key));
     }
 
     /** The row was read for each of them, once more if it went. */
@@ -301,7 +336,7 @@ class LargeCellsTest {
         store.write(update(0, live("a", 1, value(LARGE, 1))));
         CompletableFuture<Void> compaction;
         // The sweep waits at its first cell, to which no row refers.
-        Lock writing = Tables.context(store).largeCells().writing(Tables.key(TABLE, "x"));
+        Lock writing = writing("x");
         writing.lock();
         try {
             compaction = CompletableFuture.runAsync(() -> store.compact(List.of()));

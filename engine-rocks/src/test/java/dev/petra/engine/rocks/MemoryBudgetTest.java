@@ -33,7 +33,7 @@ class MemoryBudgetTest {
     private static final int JVM_MIB = 130;
 
     private static final int TABLES = 4;
-    private static final int ROWS = 40_000;
+    private static final int ROWS = 20_000;
     private static final int VALUE = 4_000;
 
     @TempDir Path directory;
@@ -49,6 +49,7 @@ class MemoryBudgetTest {
         command.add(System.getProperty("java.class.path"));
         command.add(MemoryBudgetTest.class.getName());
         command.add(directory.toString());
+        command.add(Integer.toString(Tables.LENGTH));
         Path out = directory.resolve("out");
         ProcessBuilder builder =
                 new ProcessBuilder(command).redirectErrorStream(true).redirectOutput(out.toFile());
@@ -61,8 +62,9 @@ class MemoryBudgetTest {
         assertThat(Integer.parseInt(peak.group(1))).isLessThan(MEMORY_MIB + HEAP_MIB + JVM_MIB);
     }
 
-    /** The process; prints what it took. */
+    /** The process: directory, and how many times the rows; prints what it took. */
     public static void main(String[] args) throws IOException {
+        int rows = ROWS * Integer.parseInt(args[1]);
         try (StorageEngine engine = Tables.engine(Map.of("memory", MEMORY_MIB + "MiB"))) {
             List<TableMetadata> tables = new ArrayList<>();
             List<TableStore> stores = new ArrayList<>();
@@ -78,7 +80,7 @@ class MemoryBudgetTest {
             }
             Random random = new Random(1);
             byte[] value = new byte[VALUE];
-            for (int i = 0; i < ROWS; i++)
+            for (int i = 0; i < rows; i++)
                 for (int t = 0; t < TABLES; t++) {
                     random.nextBytes(value);
                     PartitionUpdate.SimpleBuilder update = Tables.update(tables.get(t), i);
@@ -87,9 +89,9 @@ class MemoryBudgetTest {
                     if (i % 4 == 0) read(stores.get(t), tables.get(t), random.nextInt(i + 1));
                 }
             for (TableStore store : stores) store.compact(List.of());
-            for (int i = 0; i < ROWS; i++) {
+            for (int i = 0; i < rows; i++) {
                 int t = i % TABLES;
-                read(stores.get(t), tables.get(t), random.nextInt(ROWS));
+                read(stores.get(t), tables.get(t), random.nextInt(rows));
             }
         }
         Matcher peak =

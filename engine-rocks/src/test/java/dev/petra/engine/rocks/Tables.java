@@ -50,6 +50,9 @@ import org.rocksdb.Status;
 
 /** Tables and stores for tests, without a node. */
 public final class Tables {
+    /** How many times their usual length random tests are: {@code -Dpetra.store.length=4}. */
+    public static final int LENGTH = Integer.getInteger("petra.store.length", 1);
+
     static {
         DatabaseDescriptor.clientInitialization(false);
         if (DatabaseDescriptor.getPartitioner() == null)

@@ -45,6 +45,13 @@ final class LargeCellSweep {
     private static final int REMOVED_AT_ONCE = 256;
 
     private static final long LEAST_REST_NANOS = TimeUnit.SECONDS.toNanos(10);
+
+    /** The same after one that left those of a partition that is written all the time. */
+    private static final long LEAST_BUSY_REST_NANOS = TimeUnit.MINUTES.toNanos(10);
+
+    /** How much longer than it has worked it rests then: that may be so for ever. */
+    private static final int BUSY_REST = 9;
+
     private static final long RENEW_NANOS = TimeUnit.MINUTES.toNanos(1);
 
     private static final ByteBuffer NO_PATH = ByteBuffer.allocate(0);
@@ -61,7 +68,7 @@ final class LargeCellSweep {
     /** The part that no row referred to, of what was written between the last two sweeps. */
     private volatile double garbageShare = 1;
 
-    /** When one may begin again that left cells because a stream went live. */
+    /** When one may begin again that left cells: {@link Rows#skipped}. */
     private volatile long notBefore;
 
     /** How many streams had left large cells without rows by then. */
@@ -135,11 +142,15 @@ final class LargeCellSweep {
         long written = Math.max(0, largeBytes(database) - bytes);
         pace.check();
         if (garbage > 0) dropGarbage(database);
-        // While a stream went live nothing was removed, so how much is garbage is not known. It is
-        // looked again, but not all the time.
+        // What was not removed then may be garbage, so how much is is not known. It is looked
+        // again, but not all the time.
         if (rows.skipped) {
             long now = clock.getAsLong();
-            notBefore = now + Math.max(LEAST_REST_NANOS, now - began);
+            notBefore =
+                    now
+                            + (rows.busy.isEmpty()
+                                    ? Math.max(LEAST_REST_NANOS, now - began)
+                                    : Math.max(LEAST_BUSY_REST_NANOS, BUSY_REST * (now - began)));
             return;
         }
         purgedBefore = purged;
@@ -238,8 +249,11 @@ final class LargeCellSweep {
         private long cells;
         private long removed;
 
-        /** Whether any stays because a stream went live. */
+        /** Whether any stays because a stream went live, or its partition was always written. */
         private boolean skipped;
+
+        /** Those of partitions that are written all the time. */
+        private final Set<Lock> busy = new HashSet<>();
 
         private boolean damageLogged;
 
@@ -298,7 +312,8 @@ final class LargeCellSweep {
             // A write of the same cell is done before the look or after the removal; so is an
             // ingest, which runs alone.
             Lock sweeping = store.largeCells().sweeping(first.partition);
-            store.room().write(sweeping, () -> removed += removeUnreferred(row));
+            if (!store.room().write(sweeping, busy, () -> removed += removeUnreferred(row)))
+                skipped = true;
             unreferred.clear();
         }
 

@@ -160,7 +160,7 @@ public final class Purge {
                 boolean whole = round.wantsWhole() && schedule.isWholeDue();
                 if (!whole || permission.gcBefore() == 0) return;
             }
-            if (background && !areWhole(database)) return;
+            if (background && !canBeRewritten(database)) return;
             long started = System.nanoTime();
             long before = store.reconciler().purged();
             // What is done is done from here on.
@@ -225,11 +225,13 @@ public final class Purge {
                         + " Repeat it later.");
     }
 
-    /** Whether all files can be read, so that all may be rewritten. */
-    private boolean areWhole(Database database) throws RocksDBException {
+    /** Whether all files can be read, and the disk has room for what they become. */
+    private boolean canBeRewritten(Database database) throws RocksDBException {
         phase = Phase.PURGING;
         List<String> names = database.dataFiles().stream().map(LiveFileMetaData::fileName).toList();
-        if (held.areWhole(database, names, held.pacing(database.stopped()))) return true;
+        // By size, all of them become others at once; else a slice after another.
+        boolean fits = !store.reopenable().isCompactedBySize() || held.haveRoom(database, names);
+        if (fits && held.areWhole(database, names, held.pacing(database.stopped()))) return true;
         schedule.rest();
         return false;
     }

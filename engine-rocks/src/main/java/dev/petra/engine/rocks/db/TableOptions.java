@@ -33,7 +33,10 @@ public final class TableOptions {
      * How often a key may be merged in the write buffer before the write itself reconciles it: so
      * many fragments a read may meet there, and no more.
      */
-    private static final int MAX_SUCCESSIVE_MERGES = 64;
+    public static final String MERGE_LIMIT = "max_successive_merges";
+
+    /** As long as no large rows are written bit by bit. */
+    public static final int LEAST_MERGE_LIMIT = 64;
 
     /**
      * The write buffers of a table at once: one is written to, the others are being flushed. From 4
@@ -62,6 +65,9 @@ public final class TableOptions {
     private static final long SMALLEST_ARENA_BLOCK = 4 << 10;
 
     private static final long CATALOG_BUFFER = 64 << 10;
+
+    /** Of files in level 0. */
+    private static final int NO_LIMIT = 1 << 30;
 
     private static final int INDEX_PART_BYTES = 4 << 10;
 
@@ -159,7 +165,10 @@ public final class TableOptions {
                         CATALOG,
                         own(new ColumnFamilyOptions())
                                 .setWriteBufferSize(CATALOG_BUFFER)
-                                .setArenaBlockSize(SMALLEST_ARENA_BLOCK)));
+                                .setArenaBlockSize(SMALLEST_ARENA_BLOCK)
+                                // A few KB are no reason to hold up writes of the table.
+                                .setLevel0SlowdownWritesTrigger(NO_LIMIT)
+                                .setLevel0StopWritesTrigger(NO_LIMIT)));
         columnFamilies.add(new ColumnFamilyDescriptor(LARGE, large(resources, files, direct)));
         if (indexed) columnFamilies.add(new ColumnFamilyDescriptor(INDEX, index(resources, files)));
     }
@@ -187,7 +196,7 @@ public final class TableOptions {
             reconciler.install(options, true);
             ColumnFamilyOptions family =
                     common(own(new ColumnFamilyOptions(options)), resources, files, true)
-                            .setMaxSuccessiveMerges(MAX_SUCCESSIVE_MERGES);
+                            .setMaxSuccessiveMerges(LEAST_MERGE_LIMIT);
             files.compaction().applyTo(family, own(new CompactionOptionsUniversal()));
             if (clustered) family.useFixedLengthPrefixExtractor(PartitionKeys.PREFIX);
             return family;

@@ -2,6 +2,7 @@
 package dev.petra.engine.rocks.db;
 
 import dev.petra.engine.WriteStallException;
+import java.util.Set;
 import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
@@ -74,10 +75,13 @@ public final class WriteStallRetry {
      * The same, tried under a lock that others hold while they write. It neither queues for the
      * lock nor keeps it while the store is stalled: whoever writes next would wait behind it.
      *
-     * @throws WriteStallException if the lock was never free, or the store was stalled, until the
-     *     timeout; nothing was written
+     * @param busy the locks that were not free until the timeout; the lock is added to them then. A
+     *     lock that is one of them is tried once
+     * @return false if the lock was never free, as where a partition is written all the time;
+     *     nothing was written
+     * @throws WriteStallException if the store was stalled until the timeout; nothing was written
      */
-    public void write(Lock lock, Attempt attempt) throws RocksDBException {
+    public boolean write(Lock lock, Set<Lock> busy, Attempt attempt) throws RocksDBException {
         long end = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(timeoutMillis);
         long pause = SHORTEST_PAUSE_NANOS;
         RocksDBException refused = null;
@@ -88,10 +92,15 @@ public final class WriteStallRetry {
                 } finally {
                     lock.unlock();
                 }
-                if (refused == null) return;
+                if (refused == null) return true;
                 pause = Math.min(2 * pause, LONGEST_PAUSE_NANOS);
+                // Writers hold it, too, while they wait for a store that is stalled.
+            } else if (refused == null && !stalled && busy.contains(lock)) return false;
+            if (System.nanoTime() - end >= 0) {
+                if (refused != null || stalled) throw stalled(refused);
+                busy.add(lock);
+                return false;
             }
-            if (System.nanoTime() - end >= 0) throw stalled(refused);
             if (Thread.currentThread().isInterrupted())
                 throw new UncheckedInterruptedException(new InterruptedException());
             LockSupport.parkNanos(pause);

@@ -110,6 +110,15 @@ public final class ByteSink extends GrowingBuffer {
         else put(accessor.toBuffer(value));
     }
 
+    byte get(int at) {
+        return buffer.get(at);
+    }
+
+    /** Writes over a byte. */
+    void set(int at, int b) {
+        buffer.put(at, (byte) b);
+    }
+
     /** Inserts a varint at a position, and moves what was written after it. */
     void insertVarint(int at, int v) {
         int size = varintSize(v);

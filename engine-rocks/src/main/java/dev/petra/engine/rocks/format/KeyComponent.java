@@ -21,11 +21,13 @@ import org.apache.cassandra.db.marshal.SimpleDateType;
 import org.apache.cassandra.db.marshal.TimeType;
 import org.apache.cassandra.db.marshal.TimeUUIDType;
 import org.apache.cassandra.db.marshal.TimestampType;
+import org.apache.cassandra.db.marshal.TupleType;
 import org.apache.cassandra.db.marshal.UTF8Type;
 import org.apache.cassandra.db.marshal.UUIDType;
 import org.apache.cassandra.db.marshal.ValueAccessor;
 import org.apache.cassandra.utils.ByteArrayUtil;
 import org.apache.cassandra.utils.bytecomparable.ByteSource;
+import org.jspecify.annotations.Nullable;
 
 /**
  * Encodes and decodes one component of a key: a clustering column, or the token of a {@link
@@ -36,6 +38,9 @@ import org.apache.cassandra.utils.bytecomparable.ByteSource;
  * byte-comparable form.
  */
 public abstract class KeyComponent {
+    /** The length of a field that is null, as Cassandra writes it. */
+    private static final int NULL = -1;
+
     final AbstractType<?> type;
 
     KeyComponent(AbstractType<?> type) {
@@ -69,7 +74,15 @@ public abstract class KeyComponent {
     }
 
     private byte[] getEmpty() {
-        return type.fromComparableBytes(ByteArrayAccessor.instance, null, ComparableSource.VERSION);
+        byte[] empty = ComparableSource.decode(this::decoded, null);
+        // Of types whose empty values are encoded as others are.
+        if (empty == null) throw new IllegalArgumentException("a stored key has no " + type);
+        return empty;
+    }
+
+    final byte[] decoded(ByteSource.@Nullable Peekable source) {
+        return type.fromComparableBytes(
+                ByteArrayAccessor.instance, source, ComparableSource.VERSION);
     }
 
     final void putEmpty(ByteSink out) {
@@ -97,6 +110,7 @@ public abstract class KeyComponent {
             return new Floating(type, ByteArrayUtil.bytes(Float.floatToIntBits(Float.NaN)));
         if (base == DoubleType.instance)
             return new Floating(type, ByteArrayUtil.bytes(Double.doubleToLongBits(Double.NaN)));
+        if (base instanceof TupleType tuple) return new Tuple(type, tuple);
         return new General(type, hasOneForm(base));
     }
 
@@ -150,11 +164,7 @@ public abstract class KeyComponent {
         <V> boolean isExact(V value, ValueAccessor<V> accessor) {
             if (oneForm) return true;
             ByteSource source = type.asComparableBytes(accessor, value, ComparableSource.VERSION);
-            byte[] back =
-                    type.fromComparableBytes(
-                            ByteArrayAccessor.instance,
-                            source == null ? null : ByteSource.peekable(source),
-                            ComparableSource.VERSION);
+            byte[] back = decoded(source == null ? null : ByteSource.peekable(source));
             return Arrays.equals(back, accessor.toArray(value));
         }
 
@@ -171,11 +181,7 @@ public abstract class KeyComponent {
 
         @Override
         final byte[] get(ByteBuffer in) {
-            return ComparableSource.decode(
-                    in,
-                    source ->
-                            type.fromComparableBytes(
-                                    ByteArrayAccessor.instance, source, ComparableSource.VERSION));
+            return ComparableSource.decode(in, this::decoded);
         }
 
         @Override
@@ -245,6 +251,104 @@ public abstract class KeyComponent {
                 case Double.BYTES -> Double.isNaN(accessor.toDouble(value));
                 default -> false;
             };
+        }
+    }
+
+    /**
+     * A tuple or a user type. Cassandra's byte-comparable form has one byte both for a field that
+     * is null and for one that is empty, as {@code blob_as_int(0x)}; its comparator keeps them
+     * apart, and so does the key: they are two rows. All other bytes are those of Cassandra's form.
+     */
+    private static final class Tuple extends KeyComponent {
+        private final int mask;
+
+        /** Of a descending column, the fields are, too. Their separators are not: see the mask. */
+        private final KeyComponent[] fields;
+
+        Tuple(AbstractType<?> type, TupleType tuple) {
+            super(type);
+            this.mask = type.isReversed() ? 0xFF : 0;
+            this.fields = new KeyComponent[tuple.size()];
+            for (int i = 0; i < fields.length; i++) {
+                AbstractType<?> field = tuple.type(i);
+                fields[i] = of(type.isReversed() ? ReversedType.getInstance(field) : field);
+            }
+        }
+
+        @Override
+        <V> boolean isExact(V value, ValueAccessor<V> accessor) {
+            int count = 0;
+            for (int at = 0, end = accessor.size(value); at < end; count++) {
+                int size = accessor.getInt(value, at);
+                at += Integer.BYTES;
+                if (size == NULL) continue;
+                // Of an empty field, former versions read null in the key.
+                if (size <= 0 || !fields[count].isExact(accessor.slice(value, at, size), accessor))
+                    return false;
+                at += size;
+            }
+            // Those that are left out at the end come back as nulls.
+            return count == 0 || count == fields.length;
+        }
+
+        @Override
+        <V> void put(ByteSink out, V value, ValueAccessor<V> accessor) {
+            if (accessor.isEmpty(value)) {
+                putEmpty(out);
+                return;
+            }
+            out.put(ByteSource.NEXT_COMPONENT);
+            int end = endOfLast(value, accessor);
+            for (int at = 0, i = 0; at < end; i++) {
+                int size = accessor.getInt(value, at);
+                at += Integer.BYTES;
+                if (size < 0) {
+                    out.put(ByteSource.NEXT_COMPONENT_NULL ^ mask);
+                    continue;
+                }
+                int separator = out.position();
+                fields[i].put(out, accessor.slice(value, at, size), accessor);
+                at += size;
+                if (mask != 0) out.set(separator, ascending(out.get(separator)) ^ mask);
+            }
+            out.put(ByteSource.TERMINATOR ^ mask);
+        }
+
+        /** Where the last field ends that is not null. */
+        private static <V> int endOfLast(V value, ValueAccessor<V> accessor) {
+            int last = 0;
+            for (int at = 0, end = accessor.size(value); at < end; ) {
+                int size = accessor.getInt(value, at);
+                at += Integer.BYTES + Math.max(size, 0);
+                if (size >= 0) last = at;
+            }
+            return last;
+        }
+
+        private static int ascending(byte separator) {
+            return separator == ByteSource.NEXT_COMPONENT_EMPTY_REVERSED
+                    ? ByteSource.NEXT_COMPONENT_EMPTY
+                    : separator;
+        }
+
+        @Override
+        byte[] get(ByteBuffer in) {
+            byte[][] values = new byte[fields.length][];
+            int length = fields.length * Integer.BYTES;
+            for (int i = 0; ; i++) {
+                int separator = (in.get() & 0xFF) ^ mask;
+                if (separator == ByteSource.TERMINATOR) break;
+                if (i == values.length)
+                    throw new IllegalArgumentException("a stored tuple has too many fields");
+                if (separator == ByteSource.NEXT_COMPONENT_NULL) continue;
+                values[i] = fields[i].get(in, separator);
+                length += values[i].length;
+            }
+            ByteBuffer value = ByteBuffer.allocate(length);
+            for (byte[] field : values)
+                if (field == null) value.putInt(NULL);
+                else value.putInt(field.length).put(field);
+            return value.array();
         }
     }
 

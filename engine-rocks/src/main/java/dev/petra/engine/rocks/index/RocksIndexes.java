@@ -10,6 +10,7 @@ import dev.petra.engine.rocks.db.Database;
 import dev.petra.engine.rocks.db.IndexCatalog;
 import dev.petra.engine.rocks.db.ReopenableDatabase;
 import dev.petra.engine.rocks.db.StoreContext;
+import dev.petra.engine.rocks.db.WriteStallRetry;
 import dev.petra.engine.rocks.format.ByteSink;
 import dev.petra.engine.rocks.format.IndexKeys;
 import dev.petra.engine.rocks.write.WritePath;
@@ -17,6 +18,7 @@ import java.nio.ByteBuffer;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
@@ -299,12 +301,13 @@ public final class RocksIndexes implements TermIndexes {
             interrupted.keySet().retainAll(catalog().numbers().values());
             byte[] goesOn = check.goesOn() ? interrupted.get(number) : null;
             byte[] from = goesOn == null ? begin(number) : goesOn;
+            Set<Lock> busy = new HashSet<>();
             long removed = 0;
             while (true) {
                 check.pause();
                 Page page = page(number, from);
                 for (Met entry : page.entries) {
-                    boolean isRemoved = isRemoved(entry, check);
+                    boolean isRemoved = isRemoved(entry, check, busy);
                     check.looked(isRemoved);
                     if (isRemoved) removed++;
                 }
@@ -337,9 +340,12 @@ public final class RocksIndexes implements TermIndexes {
 
     /**
      * Removes an entry unless its row confirms it. The lock keeps writes of the partition out, so
-     * that none adds the entry again between the check and the removal.
+     * that none adds the entry again between the check and the removal. Where the lock is never
+     * free, the entry is left to the next sweep.
+     *
+     * @param busy as of {@link WriteStallRetry#write(Lock, Set, WriteStallRetry.Attempt)}
      */
-    private boolean isRemoved(Met entry, SweepCheck check) {
+    private boolean isRemoved(Met entry, SweepCheck check, Set<Lock> busy) {
         // As most are, and then no writer waits.
         if (check.isConfirmed(entry.term, entry.key, entry.clustering)) return false;
         Lock lock = store.indexing().partitions().sweeping(entry.key);
@@ -347,8 +353,15 @@ public final class RocksIndexes implements TermIndexes {
         return reopenable.write(
                 database -> {
                     boolean[] isRemoved = new boolean[1];
-                    store.room()
-                            .write(lock, () -> isRemoved[0] = isRemovedNow(database, entry, check));
+                    // Where it was not done, nothing was removed.
+                    boolean unusedDone =
+                            store.room()
+                                    .write(
+                                            lock,
+                                            busy,
+                                            () ->
+                                                    isRemoved[0] =
+                                                            isRemovedNow(database, entry, check));
                     return isRemoved[0];
                 });
     }

@@ -207,7 +207,10 @@ public final class ReadContext {
             FragmentReader.RangeRecord record =
                     FragmentReader.range(cursor.value(), Slice.make(start, end));
             return new RangeTombstone(record.slice(), record.deletion());
-        } catch (MalformedFragment | IllegalArgumentException | IndexOutOfBoundsException e) {
+        } catch (MalformedFragment
+                | IllegalArgumentException
+                | IndexOutOfBoundsException
+                | BufferUnderflowException e) {
             throw malformed(e, cursor.key());
         }
     }

@@ -30,6 +30,7 @@ import java.util.SplittableRandom;
 import java.util.UUID;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.locks.LockSupport;
 import org.apache.cassandra.db.Clustering;
 import org.apache.cassandra.db.Slices;
 import org.apache.cassandra.db.filter.ColumnFilter;
@@ -185,8 +186,10 @@ class FullDiskTest {
             fill(disk.resolve("ballast"), 1);
             // Until it was tried again.
             long end = System.nanoTime() + TimeUnit.SECONDS.toNanos(5);
-            while (System.nanoTime() - end < 0)
+            while (System.nanoTime() - end < 0) {
                 assertThatThrownBy(reopenable::heal).isInstanceOf(CorruptStoreException.class);
+                TimeUnit.MILLISECONDS.sleep(1);
+            }
         }
     }
 
@@ -335,7 +338,10 @@ class FullDiskTest {
         Thread healing =
                 new Thread(
                         () -> {
-                            while (!done.get()) write(store, next);
+                            while (!done.get()) {
+                                write(store, next);
+                                LockSupport.parkNanos(100_000);
+                            }
                         });
         healing.start();
         int shut = 0;

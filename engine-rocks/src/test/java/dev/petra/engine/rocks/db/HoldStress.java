@@ -13,6 +13,7 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.stream.Stream;
 import org.rocksdb.ReadOptions;
 import org.rocksdb.RocksDBException;
 
@@ -67,9 +68,6 @@ final class HoldStress {
         System.out.println(
                 "healed %s, closed %s, dropped %s, revoked %s"
                         .formatted(stress.healed, stress.closed, stress.dropped, stress.revoked));
-        for (AtomicInteger each :
-                List.of(stress.healed, stress.closed, stress.dropped, stress.revoked))
-            if (each.get() == 0) throw new AssertionError("something was not done");
     }
 
     private void store(Path directory, Random random) throws Exception {
@@ -107,7 +105,12 @@ final class HoldStress {
                 }
                 for (Future<?> reader : readers) reader.get();
             }
-        } while (System.nanoTime() < end);
+        } while (System.nanoTime() < end || isAnyMissing());
+    }
+
+    /** On a busy machine the time may be too short for one of them. */
+    private boolean isAnyMissing() {
+        return Stream.of(healed, closed, dropped, revoked).anyMatch(each -> each.get() == 0);
     }
 
     private static void drop(

@@ -135,6 +135,16 @@ class LevelZeroLimitsTest {
         assertThat(LevelZeroLimits.trigger(Map.of(trigger, "1K"))).isGreaterThan(1000);
     }
 
+    /** Its few files wait for the same threads as those of large tables. */
+    @Test
+    void theCatalogHoldsUpNoWrites() throws RocksDBException {
+        open(table("LeveledCompactionStrategy'"));
+        assertThat(database().db.getOptions(database().catalog).level0StopWritesTrigger())
+                .isGreaterThan(1_000_000);
+        assertThat(database().db.getOptions(database().catalog).level0SlowdownWritesTrigger())
+                .isGreaterThan(1_000_000);
+    }
+
     /** {@code nodetool disableautocompaction} was forgotten. */
     @Test
     void compactionStaysOffWhenTheDatabaseIsOpenedAnew() throws InterruptedException {

@@ -83,6 +83,13 @@ class SizingTest {
         assertThat((double) file.getDataSize() / ROWS - VALUE).isLessThan(bytes);
     }
 
+    /** Of which values are pieces: to draw each letter of each takes longer than to write them. */
+    private static String letters(Random random) {
+        return random.ints(1 << 20, 33, 126)
+                .collect(StringBuilder::new, StringBuilder::appendCodePoint, StringBuilder::append)
+                .toString();
+    }
+
     private TableProperties file(String cql, int partitions, int rows) throws RocksDBException {
         return file(cql, partitions, rows, "");
     }
@@ -95,16 +102,12 @@ class SizingTest {
                                 options.isEmpty() ? Map.of() : Map.of("rocksdb_options", options));
                 TableStore store = engine.openStore(table.spec(directory.resolve("1")))) {
             Random random = new Random(1);
+            String letters = letters(random);
             for (long k = 0; k < partitions; k++)
                 for (long c = 0; c < rows; c++) {
                     var update = table.update(k).at(1_700_000_000_000_000L + k);
-                    String value =
-                            random.ints(VALUE, 33, 126)
-                                    .collect(
-                                            StringBuilder::new,
-                                            StringBuilder::appendCodePoint,
-                                            StringBuilder::append)
-                                    .toString();
+                    int at = random.nextInt(letters.length() - VALUE);
+                    String value = letters.substring(at, at + VALUE);
                     store.write((rows == 1 ? update.row() : update.row(c)).set("v", value).build());
                 }
             store.compact(List.of());

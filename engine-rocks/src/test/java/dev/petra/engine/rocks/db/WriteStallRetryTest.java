@@ -5,11 +5,16 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import dev.petra.engine.WriteStallException;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.LongAdder;
+import java.util.concurrent.locks.Lock;
+import java.util.concurrent.locks.ReentrantLock;
 import java.util.concurrent.locks.ReentrantReadWriteLock;
 import org.junit.jupiter.api.Test;
 import org.rocksdb.RocksDBException;
@@ -68,13 +73,63 @@ class WriteStallRetryTest {
     }
 
     @Test
-    void itEndsWhenTheLockIsNeverFree() {
+    void itIsNotDoneWhereTheLockIsNeverFree() throws RocksDBException {
         WriteStallRetry room = new WriteStallRetry("ks.t", 20, stalled);
+        Set<Lock> busy = new HashSet<>();
         lock.readLock().lock();
-        assertThatThrownBy(() -> room.write(lock.writeLock(), () -> {}))
+        assertThat(room.write(lock.writeLock(), busy, () -> {})).isFalse();
+        assertThat(busy).containsExactly(lock.writeLock());
+        assertThat(room.isAsideSynced()).as("nothing was written").isTrue();
+    }
+
+    /** A sweep waited again at each entry of a partition that is written all the time. */
+    @Test
+    void aLockThatWasNeverFreeIsTriedOnce() throws RocksDBException {
+        AtomicInteger tries = new AtomicInteger();
+        Lock tried =
+                new ReentrantLock() {
+                    private static final long serialVersionUID = 1;
+
+                    @Override
+                    public boolean tryLock() {
+                        return tries.incrementAndGet() > 1 && super.tryLock();
+                    }
+                };
+        WriteStallRetry room = new WriteStallRetry("ks.t", 10_000, stalled);
+        Set<Lock> busy = new HashSet<>(Set.of(tried));
+        AtomicInteger attempts = new AtomicInteger();
+        assertThat(room.write(tried, busy, attempts::incrementAndGet)).isFalse();
+        assertThat(attempts).hasValue(0);
+        assertThat(room.write(tried, busy, attempts::incrementAndGet)).isTrue();
+        assertThat(attempts).hasValue(1);
+    }
+
+    /** What is refused is no matter of the lock. */
+    @Test
+    void aSweepOfAStoreThatIsStalledEnds() {
+        WriteStallRetry room = new WriteStallRetry("ks.t", 20, stalled);
+        Set<Lock> busy = new HashSet<>(Set.of(lock.writeLock()));
+        assertThatThrownBy(
+                        () ->
+                                room.write(
+                                        lock.writeLock(),
+                                        busy,
+                                        () -> {
+                                            throw stall();
+                                        }))
                 .isInstanceOf(WriteStallException.class)
                 .hasMessageContaining("ks.t");
-        assertThat(room.isAsideSynced()).as("nothing was written").isTrue();
+    }
+
+    /** A writer keeps the lock while it waits for the store: the sweep counted as done. */
+    @Test
+    void aSweepEndsWhereWritersHoldTheLockBecauseTheStoreIsStalled() {
+        WriteStallRetry room = new WriteStallRetry("ks.t", 20, stalled);
+        stallUntilTheTimeout(room);
+        lock.readLock().lock();
+        for (Set<Lock> busy : List.of(new HashSet<Lock>(), Set.of((Lock) lock.writeLock())))
+            assertThatThrownBy(() -> room.write(lock.writeLock(), busy, () -> {}))
+                    .isInstanceOf(WriteStallException.class);
     }
 
     /** RocksDB counts no stall of a write that it refuses: operators saw none. */
@@ -96,6 +151,11 @@ class WriteStallRetryTest {
     @Test
     void aWriteThatIsNotDoneHasStalledToo() {
         WriteStallRetry room = new WriteStallRetry("t", 20, stalled);
+        stallUntilTheTimeout(room);
+        assertThat(stalled.sum()).isGreaterThan(TimeUnit.MILLISECONDS.toNanos(15));
+    }
+
+    private static void stallUntilTheTimeout(WriteStallRetry room) {
         assertThatThrownBy(
                         () ->
                                 room.await(
@@ -103,7 +163,6 @@ class WriteStallRetryTest {
                                             throw stall();
                                         }))
                 .isInstanceOf(WriteStallException.class);
-        assertThat(stalled.sum()).isGreaterThan(TimeUnit.MILLISECONDS.toNanos(15));
     }
 
     private static RocksDBException stall() {
@@ -129,7 +188,7 @@ class WriteStallRetryTest {
 
     private void write(WriteStallRetry room, WriteStallRetry.Attempt attempt) {
         try {
-            room.write(lock.writeLock(), attempt);
+            assertThat(room.write(lock.writeLock(), Set.of(), attempt)).isTrue();
         } catch (RocksDBException e) {
             throw new IllegalStateException(e);
         }

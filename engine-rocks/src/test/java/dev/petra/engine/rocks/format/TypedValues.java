@@ -21,6 +21,7 @@ import org.apache.cassandra.cql3.FieldIdentifier;
 import org.apache.cassandra.db.marshal.AbstractType;
 import org.apache.cassandra.db.marshal.AsciiType;
 import org.apache.cassandra.db.marshal.BooleanType;
+import org.apache.cassandra.db.marshal.ByteBufferAccessor;
 import org.apache.cassandra.db.marshal.ByteType;
 import org.apache.cassandra.db.marshal.BytesType;
 import org.apache.cassandra.db.marshal.DecimalType;
@@ -98,6 +99,9 @@ final class TypedValues {
                         List.of(Int32Type.instance, UTF8Type.instance),
                         false),
                 TypedValues::tuple);
+        TYPES.put(
+                new TupleType(List.of(FloatType.instance, tuple, IntegerType.instance)),
+                TypedValues::nested);
         VectorType<Float> vector = VectorType.getInstance(FloatType.instance, 3);
         TYPES.put(vector, r -> vector.decompose(List.of(r.nextFloat(), -r.nextFloat(), 0f)));
     }
@@ -117,7 +121,12 @@ final class TypedValues {
     }
 
     private static ByteBuffer orEmpty(Random r, Source source) {
-        return r.nextInt(20) == 0 ? ByteBufferUtil.EMPTY_BYTE_BUFFER : source.get();
+        return orEmpty(r, 20, source);
+    }
+
+    /** An empty value once in so many times. */
+    private static ByteBuffer orEmpty(Random r, int times, Source source) {
+        return r.nextInt(times) == 0 ? ByteBufferUtil.EMPTY_BYTE_BUFFER : source.get();
     }
 
     /** A number of any magnitude, often near a power of two. */
@@ -242,9 +251,35 @@ final class TypedValues {
     }
 
     private static ByteBuffer tuple(Random r) {
-        ByteBuffer first = r.nextInt(4) == 0 ? null : ByteBufferUtil.bytes((int) number(r));
+        ByteBuffer first =
+                r.nextInt(4) == 0
+                        ? null
+                        : orEmpty(r, 4, () -> ByteBufferUtil.bytes((int) number(r)));
         ByteBuffer second = r.nextInt(3) == 0 ? null : text(r);
         return r.nextInt(4) == 0 ? HostFixture.tuple(first) : HostFixture.tuple(first, second);
+    }
+
+    private static ByteBuffer nested(Random r) {
+        ByteBuffer first =
+                r.nextInt(4) == 0
+                        ? null
+                        : orEmpty(r, 4, () -> ByteBufferUtil.bytes((int) number(r)));
+        ByteBuffer second = r.nextInt(4) == 0 ? null : orEmpty(r, 4, () -> tuple(r));
+        ByteBuffer third = r.nextInt(3) == 0 ? null : varint(r);
+        return r.nextInt(4) == 0
+                ? HostFixture.tuple(first, second)
+                : HostFixture.tuple(first, second, third);
+    }
+
+    /** Whether a value is, or has in it, a tuple with a field that is empty and not null. */
+    static boolean hasEmptyField(AbstractType<?> type, ByteBuffer value) {
+        if (!(type instanceof TupleType tuple)) return false;
+        ByteBuffer[] fields = tuple.split(ByteBufferAccessor.instance, value);
+        for (int i = 0; i < fields.length; i++)
+            if (fields[i] != null
+                    && (!fields[i].hasRemaining() || hasEmptyField(tuple.type(i), fields[i])))
+                return true;
+        return false;
     }
 
     static ByteBuffer ofText(String text) {

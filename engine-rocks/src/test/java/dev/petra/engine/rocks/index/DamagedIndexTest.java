@@ -18,6 +18,7 @@ import java.nio.file.Path;
 import java.util.List;
 import java.util.Set;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.LockSupport;
 import org.apache.cassandra.io.FSReadError;
 import org.assertj.core.api.ThrowableAssert.ThrowingCallable;
 import org.junit.jupiter.api.Test;
@@ -147,6 +148,8 @@ class DamagedIndexTest extends IndexFixture {
         int attempts = 0;
         long end = System.nanoTime() + TimeUnit.SECONDS.toNanos(6);
         while (System.nanoTime() - end < 0) {
+            // The engine itself tries once a second, and hardly ever just in this pause.
+            LockSupport.parkNanos(200_000);
             Throwable failure = catchThrowable(() -> has(store, 2));
             if (failure instanceof FSReadError) attempts++;
             else

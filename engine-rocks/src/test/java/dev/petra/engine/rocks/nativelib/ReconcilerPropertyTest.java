@@ -48,7 +48,7 @@ import org.junit.jupiter.api.Test;
  * each, {@code -Dpetra.seed=} to replay; a failure names the seed and the round.
  */
 class ReconcilerPropertyTest {
-    private static final long SECONDS = Long.getLong("petra.fuzz.seconds", 4);
+    private static final long SECONDS = Long.getLong("petra.fuzz.seconds", 2);
     private static final long SEED = Long.getLong("petra.seed", System.nanoTime());
     private static final HexFormat HEX = HexFormat.of();
 
@@ -298,6 +298,48 @@ class ReconcilerPropertyTest {
                                 .as(bytes)
                                 .isEqualTo(expected.hasDeletion(at));
                 });
+    }
+
+    /** The native part merges the newer of many fragments with each other first. */
+    @Test
+    void mergesManyAtOnceAsRowsMerge() {
+        repeat(
+                () -> {
+                    List<Row> rows = rows(TABLE, 300);
+                    byte[] merged = Reconciler.merge(fragments(rows).toArray(byte[][]::new));
+                    assertThat(read(TABLE, merged)).isEqualTo(fold(rows));
+                });
+    }
+
+    /** The elements of a map one by one: each is in the result, wherever it stood. */
+    @Test
+    void ofManyFragmentsEachIsInTheResult() {
+        for (int count : new int[] {2, 64, 65, 66, 129, 130, 1_000}) {
+            List<Row> rows = new ArrayList<>();
+            for (int i = 0; i < count; i++)
+                rows.add(only(TABLE.update("k").at(i + 1).row(1).put("m", "p" + i, "v" + i)));
+            byte[] merged = Reconciler.merge(fragments(rows).toArray(byte[][]::new));
+            assertThat(read(TABLE, merged)).as("%d", count).isEqualTo(fold(rows));
+        }
+    }
+
+    @Test
+    void countersOfMoreShardsThanAreMergedAreKept() {
+        List<Row> rows =
+                List.of(
+                        only(counter(1, 5_000, 1)),
+                        only(counter(5_001, 10_000, 1)),
+                        only(counter(1, 1, 2)));
+        byte[] merged = Reconciler.merge(fragments(rows).toArray(byte[][]::new));
+        assertThat(read(COUNTERS, merged)).isEqualTo(fold(rows));
+    }
+
+    /** With a shard of each of these ids. */
+    private static UpdateBuilder.RowBuilder counter(int from, int to, long clock) {
+        int shards = to - from + 1;
+        CounterContext.ContextState state = CounterContext.ContextState.allocate(shards, 0, 0);
+        for (int id = from; id <= to; id++) state.writeGlobal(CounterId.fromInt(id), clock, clock);
+        return COUNTERS.update("k").row(1).set("n", state.context);
     }
 
     @Test

@@ -26,6 +26,7 @@ import org.apache.cassandra.db.rows.Row;
 import org.apache.cassandra.db.rows.UnfilteredRowIterator;
 import org.apache.cassandra.io.FSWriteError;
 import org.apache.cassandra.schema.TableMetadata;
+import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
@@ -39,7 +40,15 @@ class FailedIngestTest {
     private static final TableMetadata TABLE =
             Tables.table("CREATE TABLE t (k int PRIMARY KEY, v text)");
 
+    @TempDir static Path libraries;
+    private static Path library;
+
     @TempDir Path directory;
+
+    @BeforeAll
+    static void compile() throws IOException, InterruptedException {
+        library = Preloaded.compile("failedsync", libraries);
+    }
 
     private static void write(TableStore store, int key, String value) {
         PartitionUpdate.SimpleBuilder update = Tables.update(TABLE, key);
@@ -89,8 +98,7 @@ class FailedIngestTest {
                                                 "" + closed)))
                         .redirectErrorStream(true)
                         .redirectOutput(said);
-        builder.environment()
-                .put("LD_PRELOAD", Preloaded.compile("failedsync", directory).toString());
+        builder.environment().put("LD_PRELOAD", library.toString());
         builder.environment()
                 .put("PETRA_STAGED", directory.resolve("to/" + StoreDescriptor.STREAMS) + "");
         assertThat(builder.start().waitFor()).as(Files.readString(said.toPath())).isZero();

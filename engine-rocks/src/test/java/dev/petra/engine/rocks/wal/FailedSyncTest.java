@@ -22,6 +22,7 @@ import java.time.Duration;
 import java.util.List;
 import java.util.UUID;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.LockSupport;
 import java.util.stream.IntStream;
 import org.apache.cassandra.db.Clustering;
 import org.apache.cassandra.db.Slices;
@@ -31,6 +32,7 @@ import org.apache.cassandra.db.rows.UnfilteredRowIterator;
 import org.apache.cassandra.io.FSWriteError;
 import org.apache.cassandra.schema.TableMetadata;
 import org.apache.cassandra.utils.ByteBufferUtil;
+import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -50,7 +52,15 @@ class FailedSyncTest {
     private static final String FOR_GOOD = "until the node is started anew";
     private static final String WELL = "all is as it should be";
 
+    @TempDir static Path libraries;
+    private static Path library;
+
     @TempDir Path directory;
+
+    @BeforeAll
+    static void compile() throws IOException, InterruptedException {
+        library = Preloaded.compile("failsync", libraries);
+    }
 
     /** When it fails. */
     enum When {
@@ -167,8 +177,11 @@ class FailedSyncTest {
             engine.walSync(WalSync.PERIODIC, Duration.ofMillis(10));
             // It is tried again, and nothing is taken meanwhile.
             long end = System.nanoTime() + TimeUnit.SECONDS.toNanos(3);
-            while (System.nanoTime() - end < 0)
+            while (System.nanoTime() - end < 0) {
                 assertThat(catchThrowable(() -> write(store, ROWS))).hasMessageContaining(FOR_GOOD);
+                // Thousands of writes tell as much as all that a processor can make.
+                LockSupport.parkNanos(500_000);
+            }
             assertAllThere(store);
             if (when == When.LOG_FULL) assertNoReadWaits(database);
             // Whoever sits out a stall, as the replay of the commit log does, would never end.
@@ -386,7 +399,6 @@ class FailedSyncTest {
     }
 
     private String run(Class<?> main, String argument) throws Exception {
-        Path library = Preloaded.compile("failsync", directory);
         List<String> command =
                 ChildJvm.command(List.of(main.getName(), directory.toString(), argument));
         Path output = directory.resolve("output");

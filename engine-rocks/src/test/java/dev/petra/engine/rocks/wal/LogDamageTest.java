@@ -182,7 +182,7 @@ class LogDamageTest {
         Random random = new Random(seed);
         Path crashed = severalLogs(opened);
         int refused = 0;
-        for (int i = 0; i < 40; i++) {
+        for (int i = 0; i < 20 * Tables.LENGTH; i++) {
             Path copy = copyOf(crashed);
             List<Path> logs = files(copy, "*.log");
             Path log = logs.get(random.nextInt(logs.size()));
@@ -413,7 +413,7 @@ class LogDamageTest {
         long seed = System.nanoTime();
         Random random = new Random(seed);
         Path crashed = severalLogs(opened);
-        for (int i = 0; i < 30; i++) {
+        for (int i = 0; i < 15 * Tables.LENGTH; i++) {
             Path copy = copyOf(crashed);
             Path manifest = files(copy, "MANIFEST-*").get(0);
             long at = random.nextLong(Files.size(manifest));

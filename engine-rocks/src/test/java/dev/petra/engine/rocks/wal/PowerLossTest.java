@@ -15,6 +15,7 @@ import dev.petra.engine.rocks.nativelib.Preloaded;
 import dev.petra.streaming.ChildJvm;
 import java.io.BufferedReader;
 import java.io.File;
+import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -42,6 +43,7 @@ import org.apache.cassandra.db.rows.UnfilteredRowIterator;
 import org.apache.cassandra.schema.TableId;
 import org.apache.cassandra.schema.TableMetadata;
 import org.apache.cassandra.utils.ByteBufferUtil;
+import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -67,8 +69,16 @@ class PowerLossTest {
 
     private static final UUID INDEX = new UUID(0, 1);
 
+    @TempDir static Path libraries;
+    private static Path library;
+
     @TempDir Path directory;
     private int copies;
+
+    @BeforeAll
+    static void compile() throws IOException, InterruptedException {
+        library = Preloaded.compile("powerloss", libraries);
+    }
 
     private static TableMetadata table(int store) {
         return Tables.table("CREATE TABLE t (k int PRIMARY KEY, v blob)")
@@ -177,14 +187,13 @@ class PowerLossTest {
     @ParameterizedTest
     @EnumSource(WalSync.class)
     void whatWasSaidToBeSyncedIsThereAfterALossOfPower(WalSync mode) throws Exception {
-        Path library = Preloaded.compile("powerloss", directory);
         Random random = new Random(SEED);
         int kept = 0;
         int lost = 0;
         for (int round = 0; round < 2; round++) {
             Path disk = Files.createDirectories(directory.resolve(mode + "" + round + "/disk"));
             Path synced = Files.createDirectory(disk.resolveSibling("synced"));
-            int[] promised = run(library, disk.toRealPath(), synced, mode, random, false);
+            int[] promised = run(disk.toRealPath(), synced, mode, random, false);
             for (int s = 0; s < STORES; s++) {
                 String what = "seed " + SEED + ", round " + round + ", store " + s;
                 lost += lost(disk.resolve("" + s), synced, s, promised[s], what, random);
@@ -199,13 +208,12 @@ class PowerLossTest {
     /** A log that a write found no room in is synced no more by RocksDB. */
     @Test
     void andWhereTheDiskIsFull() throws Exception {
-        Path library = Preloaded.compile("powerloss", directory);
         Random random = new Random(SEED);
         Path synced = Files.createDirectory(directory.resolve("synced"));
         Path mounted = Files.createDirectory(directory.resolve("disk"));
         try (SmallDisk small = SmallDisk.mount(mounted, "12m")) {
             Path disk = small.directory().toRealPath();
-            int[] promised = run(library, disk, synced, WalSync.PERIODIC, random, true);
+            int[] promised = run(disk, synced, WalSync.PERIODIC, random, true);
             for (int s = 0; s < STORES; s++) {
                 String what = "seed " + SEED + ", store " + s;
                 assertThat(promised[s]).as(what).isPositive();
@@ -234,8 +242,7 @@ class PowerLossTest {
      * Kills it in the midst, or when its disk has been full for a while; returns how many rows of
      * each store must be there.
      */
-    private int[] run(
-            Path library, Path disk, Path synced, WalSync mode, Random random, boolean fills)
+    private int[] run(Path disk, Path synced, WalSync mode, Random random, boolean fills)
             throws Exception {
         List<String> command =
                 ChildJvm.command(
