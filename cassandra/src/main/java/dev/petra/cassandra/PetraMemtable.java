@@ -7,6 +7,7 @@ import dev.petra.cassandra.engine.Engines;
 import dev.petra.cassandra.index.StoreIndexes;
 import dev.petra.cassandra.shadow.ShadowFactory;
 import dev.petra.cassandra.table.EngineMemtable;
+import dev.petra.cassandra.table.EngineMemtables;
 import dev.petra.cassandra.table.Generation;
 import dev.petra.cassandra.table.TableGenerations;
 import dev.petra.cassandra.table.TableRegistry;
@@ -445,7 +446,9 @@ public final class PetraMemtable extends AbstractMemtableWithCommitlog implement
     private void end() {
         TableGenerations stores = generation.stores();
         if (!TableRegistry.isBeingDropped(owner)) {
-            if (stores.retire(generation)) TableRegistry.remove(owner);
+            if (!stores.retire(generation)) return;
+            EngineMemtables.forgetAll(owner, generation);
+            TableRegistry.remove(owner);
         } else if (!stores.isDropped()) stores.drop();
     }
 

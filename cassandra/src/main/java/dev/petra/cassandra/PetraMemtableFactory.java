@@ -23,6 +23,8 @@ import org.apache.cassandra.schema.SchemaConstants;
 import org.apache.cassandra.schema.TableMetadata;
 import org.apache.cassandra.schema.TableMetadataRef;
 import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * Makes the memtables of one configuration. Equal for equal engines, so that an ALTER TABLE that
@@ -34,6 +36,8 @@ import org.jspecify.annotations.Nullable;
  */
 public record PetraMemtableFactory(EngineKey engine)
         implements Memtable.Factory, EngineConfiguration {
+    private static final Logger logger = LoggerFactory.getLogger(PetraMemtableFactory.class);
+
     /** Whether a table's schema gives it to an engine of ours. */
     public static boolean owns(TableMetadata table) {
         return table.params.memtable.factory() instanceof PetraMemtableFactory;
@@ -50,13 +54,22 @@ public record PetraMemtableFactory(EngineKey engine)
         throw new IllegalStateException("No memtable configuration is for " + engine);
     }
 
-    /** What a memtable configuration makes, or null if that is not an engine's. */
+    /**
+     * What a memtable configuration makes, or null if that is not an engine's. One that cannot be
+     * used is none: Cassandra minds it only where a table uses it, and says so there.
+     */
     public static @Nullable PetraMemtableFactory named(String configuration) {
-        return configurations().containsKey(configuration)
-                        && MemtableParams.get(configuration).factory()
-                                instanceof PetraMemtableFactory factory
-                ? factory
-                : null;
+        return read(configuration) instanceof PetraMemtableFactory ours ? ours : null;
+    }
+
+    private static Memtable.@Nullable Factory read(String configuration) {
+        if (!configurations().containsKey(configuration)) return null;
+        try {
+            return MemtableParams.get(configuration).factory();
+        } catch (ConfigurationException | LinkageError e) {
+            logger.debug("Memtable configuration {} cannot be used", configuration, e);
+            return null;
+        }
     }
 
     /** The first engine that {@code cassandra.yaml} configures, or null. */
@@ -69,10 +82,11 @@ public record PetraMemtableFactory(EngineKey engine)
     }
 
     /**
-     * Whether a memtable configuration is known, of whatever class; Cassandra's default always is.
+     * Whether a memtable configuration can be used, of whatever class; Cassandra's default always
+     * can.
      */
-    public static boolean isConfigured(String configuration) {
-        return configuration.equals("default") || configurations().containsKey(configuration);
+    public static boolean isUsable(String configuration) {
+        return configuration.equals("default") || read(configuration) != null;
     }
 
     private static Map<String, InheritingClass> configurations() {
@@ -107,8 +121,11 @@ public record PetraMemtableFactory(EngineKey engine)
         if (cfs.metadata.get().isIndex())
             return SkipListMemtable.FACTORY.create(commitLogLowerBound, metadata, owner);
         StartupCheck.requirePassed();
-        return new PetraMemtable(
-                commitLogLowerBound, metadata, this, cfs, TableLifecycle.next(cfs, engine));
+        Generation next = TableLifecycle.next(cfs, engine);
+        // Its writes are logged, as DataHooks goes by the memtables.
+        return next == null
+                ? SkipListMemtable.FACTORY.create(commitLogLowerBound, metadata, owner)
+                : new PetraMemtable(commitLogLowerBound, metadata, this, cfs, next);
     }
 
     @Override

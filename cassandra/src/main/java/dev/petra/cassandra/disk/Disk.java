@@ -10,6 +10,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
 import java.nio.file.StandardOpenOption;
+import java.util.Objects;
 
 /**
  * The steps by which a small file becomes durable and others are deleted, each of them a point
@@ -25,7 +26,7 @@ public interface Disk {
     /** Writes a file whole, replacing what was there, and syncs its content. */
     void write(Path file, byte[] content) throws IOException;
 
-    /** Renames within one directory, replacing the target atomically. */
+    /** Renames atomically, replacing the target. Syncs no directory. */
     void rename(Path from, Path to) throws IOException;
 
     /** Makes the entries of a directory durable: created, renamed and deleted files. */
@@ -59,6 +60,18 @@ public interface Disk {
         if (parent == null || Files.isDirectory(directory)) return;
         disk.createDirectory(directory);
         disk.syncDirectory(parent);
+    }
+
+    /**
+     * Creates a directory and those above it, durably, within one that exists. Syncs also what was
+     * there: who created it may have died before.
+     */
+    static void makeDirectories(Disk disk, Path within, Path directory) throws IOException {
+        Files.createDirectories(directory);
+        for (Path each = directory; !each.equals(within); ) {
+            each = Objects.requireNonNull(each.getParent());
+            disk.syncDirectory(each);
+        }
     }
 
     /** Through java.nio. */

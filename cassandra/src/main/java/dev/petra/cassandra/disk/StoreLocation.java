@@ -364,19 +364,40 @@ public final class StoreLocation {
      *
      * @param manifest that Cassandra shall know of it
      * @return the snapshot
-     * @throws IOException if that failed; everything is here still
+     * @throws IOException if that failed; everything is here still, and nothing there, unless it is
+     *     only not known whether the renaming is durable
      */
     StoreLocation moveAside(String tag, SnapshotManifest manifest) throws IOException {
         StoreLocation target = snapshot(tag);
+        Path snapshot = target.tableDirectory;
         if (Files.exists(target.root))
             throw new IOException("there is a snapshot already in " + target.root);
-        Files.createDirectories(target.tableDirectory);
-        manifest.serializeToJsonFile(new File(target.tableDirectory.resolve(MANIFEST)));
-        Files.createFile(target.tableDirectory.resolve(ASIDE));
-        Files.move(root, target.root, StandardCopyOption.ATOMIC_MOVE);
-        Disk.REAL.syncDirectory(target.tableDirectory);
-        Disk.REAL.syncDirectory(tableDirectory);
+        try {
+            Disk.makeDirectories(disk, tableDirectory, snapshot);
+            manifest.serializeToJsonFile(new File(snapshot.resolve(MANIFEST)));
+            Files.createFile(snapshot.resolve(ASIDE));
+            // What it goes into must be there, whatever crashes, before it leaves where it was.
+            disk.syncDirectory(snapshot);
+            disk.rename(root, target.root);
+        } catch (IOException | RuntimeException e) {
+            try {
+                // Each start would leave one more snapshot with nothing in it.
+                deleteAside(snapshot);
+            } catch (IOException suppressed) {
+                e.addSuppressed(suppressed);
+            }
+            throw e;
+        }
+        disk.syncDirectory(snapshot);
+        disk.syncDirectory(tableDirectory);
         return target;
+    }
+
+    /** Deletes what {@link #moveAside} makes beside the store, and the folder if that was all. */
+    private static void deleteAside(Path snapshot) throws IOException {
+        Files.deleteIfExists(snapshot.resolve(ASIDE));
+        Files.deleteIfExists(snapshot.resolve(MANIFEST));
+        Files.deleteIfExists(snapshot);
     }
 
     /**
@@ -413,9 +434,7 @@ public final class StoreLocation {
                             StandardCopyOption.ATOMIC_MOVE);
                     Disk.REAL.syncDirectory(table);
                 }
-            Files.deleteIfExists(snapshot.resolve(ASIDE));
-            Files.deleteIfExists(snapshot.resolve(MANIFEST));
-            Files.deleteIfExists(snapshot);
+            deleteAside(snapshot);
             return snapshot;
         } catch (IOException e) {
             throw new FSWriteError(e, tableDirectories.toString());

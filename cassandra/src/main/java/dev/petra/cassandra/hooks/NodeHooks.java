@@ -17,6 +17,7 @@ import dev.petra.cassandra.metrics.NodeGauges;
 import dev.petra.cassandra.metrics.VirtualTables;
 import dev.petra.cassandra.migration.Migrations;
 import dev.petra.cassandra.migration.TableLifecycle;
+import dev.petra.cassandra.shadow.PromotionDoubts;
 import dev.petra.cassandra.shadow.Shadows;
 import dev.petra.cassandra.streaming.StreamCapabilities;
 import dev.petra.cassandra.table.Disposals;
@@ -101,6 +102,7 @@ public final class NodeHooks {
         every(UNANNOUNCED_SECONDS, TableLifecycle::migrateUnannounced);
         every(OVERDUE_SECONDS, OverdueSwitches::run);
         every(1, StreamCapabilities::publish);
+        every(1, PromotionDoubts::publish);
         OrphanStores.remove(
                 directories,
                 id -> Host.current().table(id) != null,
@@ -133,6 +135,7 @@ public final class NodeHooks {
      */
     public static void beforeGossip(Map<ApplicationState, VersionedValue> states) {
         StreamCapabilities.publishWith(states);
+        PromotionDoubts.publishWith(states);
     }
 
     private static void stopMigrations() {

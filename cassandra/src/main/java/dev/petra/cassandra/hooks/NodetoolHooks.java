@@ -122,8 +122,17 @@ public final class NodetoolHooks {
      * Null if that is Cassandra's.
      */
     public static @Nullable AllSSTableOpStatus garbageCollect(ColumnFamilyStore cfs) {
-        if (!compact(cfs)) return null;
-        return IndexSweeps.sweep(cfs) ? AllSSTableOpStatus.SUCCESSFUL : AllSSTableOpStatus.ABORTED;
+        if (compact(cfs))
+            return IndexSweeps.sweep(cfs)
+                    ? AllSSTableOpStatus.SUCCESSFUL
+                    : AllSSTableOpStatus.ABORTED;
+        if (EngineMemtables.current(cfs) == null || !cfs.indexManager.hasIndexes()) return null;
+        logger.error(
+                "The indexes of {} keep the entries of former values, because SSTables of the table"
+                        + " are not migrated into its storage engine; petra.migrations says why."
+                        + " Repeat nodetool garbagecollect when it does not have the table",
+                cfs.metadata());
+        return AllSSTableOpStatus.ABORTED;
     }
 
     /**

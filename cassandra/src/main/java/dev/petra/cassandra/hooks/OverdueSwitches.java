@@ -5,6 +5,7 @@ import static org.apache.cassandra.db.ColumnFamilyStore.FlushReason.SCHEMA_CHANG
 
 import dev.petra.cassandra.PetraMemtableFactory;
 import dev.petra.cassandra.host.Host;
+import dev.petra.cassandra.migration.TableLifecycle;
 import dev.petra.cassandra.table.EngineMemtable;
 import java.util.concurrent.TimeUnit;
 import org.apache.cassandra.db.ColumnFamilyStore;
@@ -16,9 +17,10 @@ import org.slf4j.LoggerFactory;
 
 /**
  * Has tables switch their memtables that are not where the schema has them: one whose way out of an
- * engine could not begin, or which was truncated just when it was to begin; and one that got
- * another memtable of Cassandra's in the midst of an ALTER into an engine. Cassandra asks no
- * memtable again, and the commit log would keep all that is written to such a table.
+ * engine could not begin, or which was truncated just when it was to begin; one whose way into an
+ * engine could not begin; and one that got another memtable of Cassandra's in the midst of an ALTER
+ * into an engine. Cassandra asks no memtable again, and the commit log would keep all that is
+ * written to the former.
  */
 final class OverdueSwitches {
     private static final Logger logger = LoggerFactory.getLogger(OverdueSwitches.class);
@@ -56,9 +58,14 @@ final class OverdueSwitches {
     }
 
     private static void switchMemtable(ColumnFamilyStore cfs, Memtable current) {
+        Memtable.Factory wanted = cfs.metadata().params.memtable.factory();
         // An engine's begins the migration where it is asked. Cassandra's would answer no: it was
         // made when the schema was as it is now.
-        if (current instanceof EngineMemtable && !current.shouldSwitch(SCHEMA_CHANGE)) return;
+        if (current instanceof EngineMemtable) {
+            if (!current.shouldSwitch(SCHEMA_CHANGE)) return;
+        } else if (wanted instanceof PetraMemtableFactory engine) {
+            TableLifecycle.prepareArrival(cfs, engine.engine());
+        }
         // Cassandra logs a flush that fails, and a migration logs for itself.
         var unused = cfs.switchMemtableIfCurrent(current, SCHEMA_CHANGE);
     }

@@ -8,9 +8,8 @@ import dev.petra.cassandra.disk.StoreLocation;
 import dev.petra.cassandra.disk.StoreMarker;
 import dev.petra.cassandra.host.Host;
 import dev.petra.cassandra.metrics.VirtualTables;
-import dev.petra.cassandra.shadow.Shadow;
+import dev.petra.cassandra.shadow.PromotionDoubts;
 import dev.petra.cassandra.shadow.ShadowFactory;
-import dev.petra.cassandra.shadow.Shadows;
 import dev.petra.cassandra.table.IndexSupport;
 import dev.petra.cassandra.table.TableRegistry;
 import java.nio.file.Path;
@@ -19,10 +18,12 @@ import java.util.List;
 import org.apache.cassandra.config.DatabaseDescriptor;
 import org.apache.cassandra.cql3.ColumnIdentifier;
 import org.apache.cassandra.db.ColumnFamilyStore;
+import org.apache.cassandra.db.memtable.Memtable;
 import org.apache.cassandra.exceptions.InvalidRequestException;
 import org.apache.cassandra.schema.IndexMetadata;
 import org.apache.cassandra.schema.KeyspaceMetadata;
 import org.apache.cassandra.schema.Keyspaces;
+import org.apache.cassandra.schema.MemtableParams;
 import org.apache.cassandra.schema.SchemaConstants;
 import org.apache.cassandra.schema.TableMetadata;
 import org.apache.cassandra.schema.ViewMetadata;
@@ -47,6 +48,12 @@ final class SchemaGate {
     private static final String NO_ARCHIVE =
             "archived commit logs (commitlog_archiving.properties) do not include it, take"
                     + " snapshots instead";
+
+    private static final String NO_CDC =
+            "change data capture reads Cassandra's commit log, which its writes skip.";
+
+    private static final String NO_TRANSIENT_REPLICAS =
+            "transient replication of its keyspace is not supported.";
 
     private SchemaGate() {}
 
@@ -77,11 +84,9 @@ final class SchemaGate {
             checkIndexes(old, table);
             checkViews(old, table, after);
             warn(old, table);
+            warnOfShadow(old, before, table, after);
             // Cassandra checks this for a new table, but not where ALTER TABLE sets nothing else.
-            if (PetraMemtableFactory.owns(table) && table.params.cdc)
-                throw refused(
-                        table,
-                        "change data capture reads Cassandra's commit log, which its writes skip.");
+            if (PetraMemtableFactory.owns(table) && table.params.cdc) throw refused(table, NO_CDC);
         }
         for (ViewMetadata view : after.views) {
             ViewMetadata old = before == null ? null : before.views.getNullable(view.name());
@@ -96,15 +101,20 @@ final class SchemaGate {
             throw noShadow(after.metadata, "materialized views have none.");
         if (PetraMemtableFactory.owns(after.metadata))
             throw refused(after.metadata, "materialized views in an engine are not supported yet.");
-        if (before == null && base != null && PetraMemtableFactory.owns(base))
+        if (before != null || base == null) return;
+        if (PetraMemtableFactory.owns(base))
             throw refused(base, "materialized views on it are not supported yet.");
+        if (ShadowFactory.of(base) != null) warnOfObstacle(base, onIt(after));
+    }
+
+    private static String onIt(ViewMetadata view) {
+        return "materialized views on it ('" + view.name() + "') are not supported yet.";
     }
 
     private static void checkReplication(KeyspaceMetadata keyspace) {
         if (!Host.current().hasTransientReplicas(keyspace)) return;
         for (TableMetadata table : keyspace.tables)
-            if (PetraMemtableFactory.owns(table))
-                throw refused(table, "transient replication of its keyspace is not supported.");
+            if (PetraMemtableFactory.owns(table)) throw refused(table, NO_TRANSIENT_REPLICAS);
     }
 
     private static void checkCreated(TableMetadata table) {
@@ -169,18 +179,8 @@ final class SchemaGate {
                             + " node, and alter it again.");
     }
 
-    /** Only the shadow of this node is asked. Others are not used where they lack something. */
     private static void checkAnswers(TableMetadata after) {
-        Shadow shadow = Shadows.of(after.id);
-        String doubt =
-                shadow == null
-                        ? "this node has none"
-                        : shadow.statistics().different.sum() > 0
-                                ? "it had another answer than the table, see"
-                                        + " petra.shadow_differences and the log"
-                                : shadow.isCaughtUp()
-                                        ? null
-                                        : "it does not have all of the table yet, see petra.shadow";
+        String doubt = PromotionDoubts.of(after.id);
         if (doubt != null)
             throw noShadow(
                     after,
@@ -199,10 +199,7 @@ final class SchemaGate {
         boolean was = before != null && PetraMemtableFactory.owns(before);
         for (IndexMetadata index : after.indexes) {
             if (was && before != null && before.indexes.has(index.name)) continue;
-            String reason =
-                    hasIndexes(after)
-                            ? IndexSupport.reason(after, index)
-                            : IndexSupport.ENGINE_HAS_NONE;
+            String reason = reason(after.params.memtable.factory(), after, index);
             if (reason == null) continue;
             String first =
                     before == null || was
@@ -216,9 +213,12 @@ final class SchemaGate {
         }
     }
 
-    private static boolean hasIndexes(TableMetadata table) {
-        return table.params.memtable.factory() instanceof PetraMemtableFactory factory
-                && factory.open().hasIndexes();
+    /** Why a table cannot have an index in an engine, or null. */
+    private static @Nullable String reason(
+            Memtable.Factory engine, TableMetadata table, IndexMetadata index) {
+        return engine instanceof PetraMemtableFactory factory && factory.open().hasIndexes()
+                ? IndexSupport.reason(table, index)
+                : IndexSupport.ENGINE_HAS_NONE;
     }
 
     /** Refuses a statement that would put a table with views into an engine. */
@@ -228,10 +228,7 @@ final class SchemaGate {
                 || PetraMemtableFactory.owns(before)
                 || !PetraMemtableFactory.owns(after)) return;
         for (ViewMetadata view : keyspace.views)
-            if (view.baseTableId.equals(after.id))
-                throw refused(
-                        after,
-                        "materialized views on it ('" + view.name() + "') are not supported yet.");
+            if (view.baseTableId.equals(after.id)) throw refused(after, onIt(view));
     }
 
     /** Warns of options that the engine does not honour, and that the statement sets. */
@@ -254,9 +251,59 @@ final class SchemaGate {
                             + "': "
                             + reservation
                             + ".";
-            logger.warn(warning);
-            ClientWarn.instance.warn(warning);
+            warn(warning);
         }
+    }
+
+    private static void warn(String warning) {
+        logger.warn(warning);
+        ClientWarn.instance.warn(warning);
+    }
+
+    /** Warns of what a shadow changes besides, and of what keeps the table from moving later. */
+    private static void warnOfShadow(
+            @Nullable TableMetadata before,
+            @Nullable KeyspaceMetadata keyspaceBefore,
+            TableMetadata after,
+            KeyspaceMetadata keyspace) {
+        ShadowFactory shadow = ShadowFactory.of(after);
+        if (shadow == null) return;
+        List<String> obstacles = obstacles(shadow, after, keyspace);
+        ShadowFactory former = before == null ? null : ShadowFactory.of(before);
+        if (before != null && keyspaceBefore != null && former != null)
+            obstacles.removeAll(obstacles(former, before, keyspaceBefore));
+        else if (before != null
+                && !before.params.memtable.factory().equals(MemtableParams.DEFAULT.factory()))
+            warn(
+                    "Table "
+                            + after
+                            + " has a shadow: its memtable is that of the configuration 'default'"
+                            + " from now on. To go back, alter it to '"
+                            + before.params.memtable.configurationKey()
+                            + "', which it had before.");
+        for (String obstacle : obstacles) warnOfObstacle(after, obstacle);
+    }
+
+    private static void warnOfObstacle(TableMetadata table, String obstacle) {
+        warn("Table " + table + " has a shadow, but could not be moved to its engine: " + obstacle);
+    }
+
+    /** Why a table with a shadow could not be moved to the engine as it is. */
+    private static List<String> obstacles(
+            ShadowFactory shadow, TableMetadata table, KeyspaceMetadata keyspace) {
+        List<String> obstacles = new ArrayList<>();
+        Memtable.Factory engine = new PetraMemtableFactory(shadow.engine());
+        for (IndexMetadata index : table.indexes) {
+            String reason = reason(engine, table, index);
+            if (reason != null) obstacles.add("index '" + index.name + "': " + reason);
+        }
+        for (ViewMetadata view : keyspace.views)
+            if (view.baseTableId.equals(table.id)) obstacles.add(onIt(view));
+        if (table.params.cdc) obstacles.add(NO_CDC);
+        if (DatabaseDescriptor.isTransientReplicationEnabled()
+                && Host.current().hasTransientReplicas(keyspace))
+            obstacles.add(NO_TRANSIENT_REPLICAS);
+        return obstacles;
     }
 
     private static InvalidRequestException refused(TableMetadata table, String reason) {

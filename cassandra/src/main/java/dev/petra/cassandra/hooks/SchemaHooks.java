@@ -62,23 +62,41 @@ public final class SchemaHooks {
                 || PetraMemtableFactory.owns(table)
                 || table.params.memtable.factory() instanceof AgentMissing) return;
         bringBack(cfs);
-        for (Path directory : TableRegistry.directories(cfs)) {
-            StoreLocation store = new StoreLocation(directory, Disk.REAL);
-            MigrationMark mark = store.migrationMark();
-            if (mark == null && !store.holdsData()) continue;
-            if (store.isKept()) {
-                logger.error(
-                        "{} has data of a dropped table that could not be moved to a snapshot, and"
-                                + " table {} has its id; it is left alone",
-                        directory,
-                        cfs);
-                continue;
-            }
-            PetraMemtableFactory reader = readerOf(table, mark);
-            if (reader != null) TableLifecycle.resumeMigrationOut(cfs, reader);
-            else cannotBeRead(table, store);
-        }
+        migrateOut(cfs);
         refuseIfMissing(cfs);
+    }
+
+    private static void migrateOut(ColumnFamilyStore cfs) {
+        try {
+            for (Path directory : TableRegistry.directories(cfs))
+                migrateOut(cfs, new StoreLocation(directory, Disk.REAL));
+        } catch (RuntimeException | FSError e) {
+            // An exception would leave the schema half applied, as in cannotBeRead.
+            if (!StorageService.instance.isDaemonSetupCompleted()) throw e;
+            logger.error(
+                    "Data of table {} that is in a storage engine cannot be read, so the table may"
+                            + " look empty, and the node will not start again. Correct what the"
+                            + " error names and restart the node, or drop the table",
+                    cfs.metadata(),
+                    e);
+        }
+    }
+
+    private static void migrateOut(ColumnFamilyStore cfs, StoreLocation store) {
+        TableMetadata table = cfs.metadata.get();
+        MigrationMark mark = store.migrationMark();
+        if (mark == null && !store.holdsData()) return;
+        if (store.isKept()) {
+            logger.error(
+                    "{} has data of a dropped table that could not be moved to a snapshot, and"
+                            + " table {} has its id; it is left alone",
+                    store.parent(),
+                    cfs);
+            return;
+        }
+        PetraMemtableFactory reader = readerOf(table, mark);
+        if (reader != null) TableLifecycle.resumeMigrationOut(cfs, reader);
+        else cannotBeRead(table, store);
     }
 
     /** What is left in an engine may be on a missing disk: the SSTables are not all of the data. */
@@ -115,13 +133,12 @@ public final class SchemaHooks {
 
     /**
      * The configuration by which a store is read whose table is not in an engine by its schema.
-     * Null if the configuration that the schema names is missing in {@code cassandra.yaml}: it may
-     * be an engine's.
+     * Null if the configuration that the schema names is missing in {@code cassandra.yaml}, or
+     * cannot be used: it may be an engine's.
      */
     private static @Nullable PetraMemtableFactory readerOf(
             TableMetadata table, @Nullable MigrationMark mark) {
-        if (!PetraMemtableFactory.isConfigured(table.params.memtable.configurationKey()))
-            return null;
+        if (!PetraMemtableFactory.isUsable(table.params.memtable.configurationKey())) return null;
         PetraMemtableFactory marked =
                 mark == null ? null : PetraMemtableFactory.named(mark.configuration());
         return marked != null ? marked : PetraMemtableFactory.any();
@@ -135,8 +152,8 @@ public final class SchemaHooks {
                         + store
                         + ", but its memtable configuration '"
                         + table.params.memtable.configurationKey()
-                        + "' is not in cassandra.yaml of this node, which would show an empty"
-                        + " table. Add that configuration, with the class "
+                        + "' is not in cassandra.yaml of this node, or cannot be used, which would"
+                        + " show an empty table. Add or correct that configuration, with the class "
                         + PetraMemtable.class.getName()
                         + ", or move the directory away, "
                         + StoreMarker.WITH_MARKERS

@@ -22,6 +22,7 @@ import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.ThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.locks.LockSupport;
 import java.util.function.Consumer;
 import org.apache.cassandra.db.Clustering;
@@ -34,6 +35,7 @@ import org.apache.cassandra.db.rows.Row;
 import org.apache.cassandra.db.rows.Unfiltered;
 import org.apache.cassandra.db.rows.UnfilteredRowIterator;
 import org.apache.cassandra.index.Index;
+import org.apache.cassandra.io.FSReadError;
 import org.apache.cassandra.schema.TableMetadata;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
@@ -45,9 +47,9 @@ import org.slf4j.LoggerFactory;
  * and change no answer.
  *
  * <p>A background thread sweeps one store at a time, those whose {@link SweepDebt} is due, and
- * works for a tenth of the time. {@code nodetool garbagecollect} sweeps a table at once. Another
- * thread, as a sweep may take days, does what is left of {@link FormerEntries} and of dropped
- * indexes, and finds indexes that a store has lost.
+ * works for a tenth of the time, or more where it is behind ({@link SweepPace}). {@code nodetool
+ * garbagecollect} sweeps a table at once. Another thread, as a sweep may take days, does what is
+ * left of {@link FormerEntries} and of dropped indexes, and finds indexes that a store has lost.
  */
 public final class IndexSweeps {
     private static final Logger logger = LoggerFactory.getLogger(IndexSweeps.class);
@@ -58,6 +60,12 @@ public final class IndexSweeps {
 
     /** How many sweeps somebody waits for. While there are any, the background sweep ends. */
     private static final AtomicInteger hurried = new AtomicInteger();
+
+    /**
+     * How far behind is the table that is furthest behind, as of a minute ago: {@link
+     * SweepDebt#timesDue}. The sweep of any other hastens as well, since it has to wait for that.
+     */
+    private static volatile long mostTimesDue;
 
     private static volatile boolean stopped;
     private static volatile @Nullable ScheduledExecutorService threads;
@@ -83,21 +91,41 @@ public final class IndexSweeps {
         threads = started;
         every(
                 started,
-                cfs -> {
-                    StoreIndexes.dropFormerThatAreLeft(cfs);
-                    FormerEntries.of(cfs).drop();
-                    StoreIndexes.markLost(cfs);
+                () -> {
+                    forEachTable(IndexSweeps::removeWhatIsLeft);
+                    setMostTimesDue();
                 });
-        every(started, IndexSweeps::sweepIfDue);
+        every(started, () -> forEachTable(IndexSweeps::sweepIfDue));
     }
 
-    private static void every(ScheduledExecutorService running, Consumer<ColumnFamilyStore> work) {
+    private static void every(ScheduledExecutorService running, Runnable work) {
         var unused =
                 running.scheduleWithFixedDelay(
-                        () -> TableRegistry.forEachOwner(cfs -> lookAfter(cfs, work)),
-                        PERIOD_SECONDS,
-                        PERIOD_SECONDS,
-                        TimeUnit.SECONDS);
+                        work, PERIOD_SECONDS, PERIOD_SECONDS, TimeUnit.SECONDS);
+    }
+
+    private static void forEachTable(Consumer<ColumnFamilyStore> work) {
+        TableRegistry.forEachOwner(cfs -> lookAfter(cfs, work));
+    }
+
+    private static void removeWhatIsLeft(ColumnFamilyStore cfs) {
+        StoreIndexes.dropFormerThatAreLeft(cfs);
+        FormerEntries.of(cfs).drop();
+        StoreIndexes.markLost(cfs);
+    }
+
+    private static void setMostTimesDue() {
+        AtomicLong most = new AtomicLong();
+        forEachTable(
+                cfs -> {
+                    Whole table = whole(cfs);
+                    if (table != null) most.accumulateAndGet(timesDue(table), Math::max);
+                });
+        mostTimesDue = most.get();
+    }
+
+    private static long timesDue(Whole table) {
+        return debt(table.store).timesDue(() -> entries(table.store));
     }
 
     /**
@@ -153,6 +181,8 @@ public final class IndexSweeps {
     }
 
     private static void sweepIfDue(ColumnFamilyStore cfs) {
+        // It would only wait for that sweep, if it is of the same table.
+        if (hurried.get() > 0) return;
         Whole table = whole(cfs);
         if (table != null && debt(table.store).isDue(() -> entries(table.store)))
             sweep(table, true);
@@ -210,7 +240,11 @@ public final class IndexSweeps {
     private static void sweep(Whole table, boolean slowly) {
         long began = System.nanoTime();
         SweepDebt.Swept swept =
-                debt(table.store).pay(!slowly, part -> sweepAll(table, slowly, part));
+                debt(table.store)
+                        .pay(
+                                !slowly,
+                                () -> entries(table.store),
+                                part -> sweepAll(table, slowly, part));
         logger.info(
                 "Removed {} of {} entries from the indexes of {} in {} s: their values were"
                         + " overwritten or deleted",
@@ -224,7 +258,10 @@ public final class IndexSweeps {
         TermIndexes indexes = table.store.indexes();
         for (Index index : StoreIndexes.of(table.cfs)) {
             // Not one that is being built, or was dropped meanwhile.
-            if (!StoreIndexes.isBuilt(index, table.store)) continue;
+            if (!StoreIndexes.isBuilt(index, table.store)) {
+                sweep.passedOver();
+                continue;
+            }
             Check check = new Check(table, index, slowly);
             try {
                 long incarnation = indexes.incarnation(StoreIndexes.id(index));
@@ -247,7 +284,7 @@ public final class IndexSweeps {
         private final Index index;
         private final boolean slowly;
         private final TermColumns columns;
-        private final SweepPace pace = new SweepPace(System::nanoTime, LockSupport::parkNanos);
+        private final SweepPace pace;
         private long looked;
         private long removed;
         private boolean isDamageLogged;
@@ -257,6 +294,11 @@ public final class IndexSweeps {
             this.index = index;
             this.slowly = slowly;
             this.columns = new TermColumns(List.of(IndexTerms.column(index)));
+            this.pace =
+                    new SweepPace(
+                            System::nanoTime,
+                            LockSupport::parkNanos,
+                            () -> Math.max(mostTimesDue, timesDue(table)));
         }
 
         @Override
@@ -265,6 +307,11 @@ public final class IndexSweeps {
             try {
                 row = row(key, clustering);
             } catch (CorruptStoreException e) {
+                logDamage(e);
+                return true;
+            } catch (FSReadError e) {
+                // Which may pass: somebody who waits is told.
+                if (!slowly) throw e;
                 logDamage(e);
                 return true;
             }
@@ -277,7 +324,7 @@ public final class IndexSweeps {
             if (isRemoved) removed++;
         }
 
-        private void logDamage(CorruptStoreException e) {
+        private void logDamage(Throwable e) {
             if (isDamageLogged) return;
             isDamageLogged = true;
             logger.error(

@@ -128,7 +128,11 @@ final class KeyBatches extends KeyRangeIterator {
     }
 
     private void fetch(@Nullable PrimaryKey target) {
-        Keys next = source.next(batch.get(batch.size() - 1), target, limit);
+        PrimaryKey last = batch.get(batch.size() - 1);
+        // While the source fills the next one, memory is for that.
+        batch = List.of(last);
+        position = 1;
+        Keys next = source.next(last, target, limit);
         batch = next.keys();
         position = 0;
         returned = 0;

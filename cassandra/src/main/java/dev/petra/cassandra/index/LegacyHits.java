@@ -36,6 +36,7 @@ import org.apache.cassandra.db.rows.UnfilteredRowIterator;
 import org.apache.cassandra.db.rows.UnfilteredRowIterators;
 import org.apache.cassandra.dht.AbstractBounds;
 import org.apache.cassandra.dht.Bounds;
+import org.apache.cassandra.exceptions.QueryCancelledException;
 import org.apache.cassandra.index.IndexNotAvailableException;
 import org.apache.cassandra.index.internal.CassandraIndex;
 import org.apache.cassandra.schema.ColumnMetadata;
@@ -63,6 +64,7 @@ public final class LegacyHits extends AbstractUnfilteredRowIterator {
     private record Hit(DecoratedKey key, Clustering<?> clustering) {}
 
     private final IndexUse use;
+    private final ReadCommand command;
     private final AbstractBounds<PartitionPosition> range;
     private final ByteBuffer term;
     private final long nowInSec;
@@ -93,7 +95,7 @@ public final class LegacyHits extends AbstractUnfilteredRowIterator {
     private @Nullable Row nextOurs;
     private @Nullable Row returned;
 
-    private LegacyHits(
+    LegacyHits(
             IndexUse use,
             DecoratedKey value,
             ReadCommand command,
@@ -107,6 +109,7 @@ public final class LegacyHits extends AbstractUnfilteredRowIterator {
                 false,
                 EncodingStats.NO_STATS);
         this.use = use;
+        this.command = command;
         this.term = value.getKey();
         this.nowInSec = command.nowInSec();
         this.rowColumns =
@@ -213,6 +216,9 @@ public final class LegacyHits extends AbstractUnfilteredRowIterator {
     @SuppressWarnings("NullAway") // Cassandra's clusterings hold nulls
     protected Unfiltered computeNext() {
         while (true) {
+            // Cassandra looks when it has found a row, which it may never do among stale entries.
+            // Writes, flushes and changes of the schema wait for the query.
+            if (command.isAborted()) throw new QueryCancelledException(command);
             if (nextHidden == null && hidden.hasNext()) nextHidden = hidden.next();
             if (nextOurs == null) nextOurs = ours();
             Row next = smaller(nextHidden, nextOurs);

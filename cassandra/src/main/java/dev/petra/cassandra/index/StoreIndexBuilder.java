@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.cassandra.index;
 
+import com.google.common.util.concurrent.Uninterruptibles;
 import dev.petra.cassandra.table.CompactionInfos;
 import dev.petra.cassandra.table.EngineMemtable;
 import dev.petra.cassandra.table.EngineMemtables;
@@ -9,6 +10,7 @@ import dev.petra.cassandra.table.WriteStalls;
 import dev.petra.engine.TableStore;
 import dev.petra.engine.index.TermEntry;
 import dev.petra.engine.index.TermIndexes;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.HashMap;
@@ -40,8 +42,9 @@ import org.slf4j.LoggerFactory;
  *
  * <p>A round reads all rows and adds their entries. The store then refuses to call the index
  * complete if another round began, or somebody wrote rows without entries, since this one began:
- * the build then begins another round, or yields to a build that began later; see {@link
- * RunningBuilds}.
+ * the build then begins another round, or yields to a build that began later, and waits for the end
+ * of that; see {@link RunningBuilds}. Whoever asked for it may take the index for complete when it
+ * ends.
  */
 public final class StoreIndexBuilder extends SecondaryIndexBuilder {
     private static final Logger logger = LoggerFactory.getLogger(StoreIndexBuilder.class);
@@ -51,6 +54,9 @@ public final class StoreIndexBuilder extends SecondaryIndexBuilder {
 
     /** Bounds the rows that are held on the heap. */
     private static final long PAGE_BYTES = 1 << 20;
+
+    /** Between two looks whether a build that it yields to is over. */
+    private static final Duration PAUSE = Duration.ofMillis(100);
 
     private static final RunningBuilds RUNNING = new RunningBuilds();
 
@@ -65,8 +71,11 @@ public final class StoreIndexBuilder extends SecondaryIndexBuilder {
 
     private volatile boolean isFirstOver;
 
-    /** Those that are complete, or left to another build. */
+    /** Those that are complete, or were dropped. */
     private final Set<Index> ended = new HashSet<>();
+
+    /** Those that another build, which began later, makes complete meanwhile. */
+    private final Set<Index> yielded = new HashSet<>();
 
     /** Those whose former entries were dropped. */
     private final Set<Index> emptied = new HashSet<>();
@@ -190,6 +199,9 @@ public final class StoreIndexBuilder extends SecondaryIndexBuilder {
         Map<Index, Long> rounds = new HashMap<>();
         for (Index index : left()) {
             if (hasYielded(store, index, began)) continue;
+            // That one may have ended since the last round did.
+            Long before = began.get(index);
+            if (before != null && wasCompletedByAnother(store, index, before)) continue;
             if (anew && !emptied.contains(index)) {
                 whileStalled(() -> StoreIndexes.drop(index, store));
                 emptied.add(index);
@@ -209,7 +221,12 @@ public final class StoreIndexBuilder extends SecondaryIndexBuilder {
             if (round[0] == 0) ended.add(index);
             else rounds.put(index, round[0]);
         }
-        if (rounds.isEmpty()) return;
+        release(store, began);
+        if (rounds.isEmpty()) {
+            endIfStopped();
+            Uninterruptibles.sleepUninterruptibly(PAUSE);
+            return;
+        }
         // Writes that began before the definition may write no entries: their rows are read below.
         Keyspace.writeOrder.awaitNewBarrier();
         // The definition may have waited long for files of a stream to go live.
@@ -263,19 +280,35 @@ public final class StoreIndexBuilder extends SecondaryIndexBuilder {
                 });
     }
 
-    /** Ends the build of one index if another build of it began later and still runs. */
+    /** Whether another build of one index began later and still runs. */
     private boolean hasYielded(TableStore store, Index index, Map<Index, Long> began) {
         Long first = began.get(index);
         if (first == null) return false;
         long other = RUNNING.yieldsTo(store, StoreIndexes.id(index), first);
-        if (other == 0) return false;
-        logger.info(
-                "Build {} of index {} ends because build {}, which began later, goes on",
-                first,
-                IndexTerms.name(index),
-                other);
-        ended.add(index);
+        if (other == 0) {
+            yielded.remove(index);
+            return false;
+        }
+        if (yielded.add(index))
+            logger.info(
+                    "Build {} of index {} waits for build {}, which began later",
+                    first,
+                    IndexTerms.name(index),
+                    other);
         return true;
+    }
+
+    /**
+     * Nobody is to wait for what this build has ended. So no two builds wait for each other: a
+     * build waits when all that it has left have yielded, and of those that run for an index, the
+     * one that began last does not yield.
+     */
+    private void release(TableStore store, Map<Index, Long> began) {
+        List<Index> left = left();
+        began.forEach(
+                (index, first) -> {
+                    if (!left.contains(index)) RUNNING.ends(store, StoreIndexes.id(index), first);
+                });
     }
 
     /** Ends a round. Returns false if the index needs another one, by this build or another. */
@@ -286,19 +319,24 @@ public final class StoreIndexBuilder extends SecondaryIndexBuilder {
             logger.info("Build {} of index {} is complete", round, IndexTerms.name(index));
             return true;
         }
-        if (StoreIndexes.isBuilt(index, store)) {
-            logger.info(
-                    "Build {} of index {} ends because another build has completed the index",
-                    round,
-                    IndexTerms.name(index));
-            return true;
-        }
+        if (wasCompletedByAnother(store, index, round)) return true;
         logger.info(
                 "Build {} of index {} ends without effect: the index was dropped, or another build"
                         + " of it began",
                 round,
                 IndexTerms.name(index));
         return false;
+    }
+
+    /** Ends the build of one index if it is complete, though no round of this build made it so. */
+    private boolean wasCompletedByAnother(TableStore store, Index index, long round) {
+        if (!StoreIndexes.isBuilt(index, store)) return false;
+        logger.info(
+                "Build {} of index {} ends because another build has completed the index",
+                round,
+                IndexTerms.name(index));
+        ended.add(index);
+        return true;
     }
 
     private void add(

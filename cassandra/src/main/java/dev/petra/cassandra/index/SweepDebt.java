@@ -69,7 +69,22 @@ final class SweepDebt {
             due = due(entries.getAsLong());
             written.add((long) (part * due));
         }
-        return written.sum() - paid >= due;
+        return owed() >= due;
+    }
+
+    private long owed() {
+        return written.sum() - paid;
+    }
+
+    /**
+     * Returns how many times as many entries as make a sweep due were written since the last sweep
+     * began that has ended. More than once or twice where a sweep takes longer than it takes to
+     * write them.
+     *
+     * @param entries as for {@link #isDue}
+     */
+    synchronized long timesDue(LongSupplier entries) {
+        return isDue(entries) ? owed() / due : 0;
     }
 
     /**
@@ -88,6 +103,7 @@ final class SweepDebt {
         private final Set<Long> done = new HashSet<>();
         private long looked;
         private long removed;
+        private boolean passedOver;
 
         private Sweep(long before) {
             this.before = before;
@@ -102,6 +118,11 @@ final class SweepDebt {
             done.add(incarnation);
         }
 
+        /** Says that there are more entries than it reads: an index is not complete yet. */
+        void passedOver() {
+            passedOver = true;
+        }
+
         /** Counts entries that it has read, and those of them that it has removed. */
         void add(long entries, long gone) {
             looked += entries;
@@ -114,13 +135,14 @@ final class SweepDebt {
      * swept.
      *
      * @param anew false to go on with a sweep that an exception has ended, if there is one
+     * @param entries as for {@link #isDue}
      * @return what it did, from its beginning on
      */
-    Swept pay(boolean anew, Consumer<Sweep> work) {
+    Swept pay(boolean anew, LongSupplier entries, Consumer<Sweep> work) {
         Sweep sweep = begin(anew);
         work.accept(sweep);
         Swept swept = new Swept(sweep.looked, sweep.removed);
-        paid(sweep.before, swept);
+        paid(sweep.before, swept, sweep.passedOver ? entries.getAsLong() : 0);
         return swept;
     }
 
@@ -131,13 +153,13 @@ final class SweepDebt {
         return sweep;
     }
 
-    private synchronized void paid(long before, Swept swept) {
+    private synchronized void paid(long before, Swept swept, long atLeast) {
         interrupted = null;
         share =
                 swept.removed >= WORTH * swept.looked
                         ? SMALLEST_SHARE
                         : Math.min(LARGEST_SHARE, 2 * share);
-        due = due(swept.looked - swept.removed);
+        due = due(Math.max(swept.looked - swept.removed, atLeast));
         // Of two that ran at once, the later one has paid for the other's.
         paid = Math.max(paid, before);
     }

@@ -37,6 +37,9 @@ record TermSearch(
     /** How many entries are read between two checkpoints. */
     private static final int CHECKED = 256;
 
+    /** About what the objects of a key take, beside its bytes. */
+    private static final int KEY_OVERHEAD = 256;
+
     /** How many unwanted entries in a row are stepped over before the cursor seeks. */
     private static final int STEPS = 8;
 
@@ -137,7 +140,7 @@ record TermSearch(
 
     private static int bytes(PrimaryKey key) {
         int clustering = key.kind() == PrimaryKey.Kind.WIDE ? key.clustering().dataSize() : 0;
-        return key.partitionKey().getKey().remaining() + clustering;
+        return KEY_OVERHEAD + key.partitionKey().getKey().remaining() + clustering;
     }
 
     /** Returns the first place where a wanted key can be. */

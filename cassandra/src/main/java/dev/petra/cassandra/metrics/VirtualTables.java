@@ -7,6 +7,7 @@ import dev.petra.cassandra.engine.Engines;
 import dev.petra.cassandra.host.Host;
 import dev.petra.cassandra.migration.Migration;
 import dev.petra.cassandra.migration.Migrations;
+import dev.petra.cassandra.migration.TableLifecycle;
 import dev.petra.cassandra.shadow.Differences;
 import dev.petra.cassandra.shadow.Shadow;
 import dev.petra.cassandra.shadow.ShadowStatistics;
@@ -281,6 +282,11 @@ public final class VirtualTables {
                         .addRegularColumn("state", UTF8Type.instance)
                         .build(),
                 result -> {
+                    TableLifecycle.forEachWaiting(
+                            (cfs, reason) ->
+                                    result.row(cfs.getKeyspaceName(), cfs.getTableName(), "in")
+                                            .column("done_bytes", 0L)
+                                            .column("state", "could not begin yet: " + reason));
                     for (Migration migration : Migrations.now())
                         result.row(
                                         migration.cfs.getKeyspaceName(),

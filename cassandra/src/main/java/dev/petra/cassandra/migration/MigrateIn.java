@@ -74,6 +74,9 @@ final class MigrateIn extends Migration {
 
     private boolean isToldOfCounts;
 
+    /** Behind queries that may have begun before the table's memtable was ours. */
+    private OpOrder.@Nullable Barrier beforeOurs;
+
     /**
      * The last partition that is durable in a store, of SSTables whose migration was halted or has
      * failed.
@@ -115,7 +118,7 @@ final class MigrateIn extends Migration {
             return SOON;
         }
         stores.stopPurging();
-        if (!areIndexesBuilt()) return SOON;
+        if (!areIndexesBuilt() || !areFormerQueriesOver()) return SOON;
         Duration untilPromoted = promote();
         if (untilPromoted != null) return untilPromoted;
         if (isOver()) return null;
@@ -159,6 +162,22 @@ final class MigrateIn extends Migration {
             return LATER;
         }
         return finish() ? null : SOON;
+    }
+
+    /**
+     * Whether no query is under way that began before the table's memtable was ours. One by SAI
+     * looks for memtables first, and then for SSTables: what moves in between is in neither.
+     */
+    private boolean areFormerQueriesOver() {
+        OpOrder.Barrier barrier = beforeOurs;
+        if (barrier == null) {
+            beforeOurs = barrier = cfs.readOrdering.newBarrier();
+            barrier.issue();
+        }
+        // Migrations of other tables do not wait for it.
+        if (barrier.getSyncPoint().isFinished()) return true;
+        state("waiting for queries that began before the table was altered");
+        return false;
     }
 
     /**

@@ -2,6 +2,7 @@
 package dev.petra.cassandra.migration;
 
 import dev.petra.cassandra.disk.Disk;
+import dev.petra.cassandra.disk.StoreMarker;
 import dev.petra.cassandra.engine.EngineKey;
 import dev.petra.cassandra.engine.Engines;
 import dev.petra.cassandra.index.StoreIndexes;
@@ -14,7 +15,12 @@ import dev.petra.cassandra.table.TableGenerations;
 import dev.petra.cassandra.table.TableRegistry;
 import dev.petra.cassandra.table.Truncation;
 import dev.petra.cassandra.table.Unfit;
+import java.util.Collections;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
+import java.util.WeakHashMap;
+import java.util.function.BiConsumer;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.Directories;
 import org.apache.cassandra.io.FSError;
@@ -30,31 +36,39 @@ import org.slf4j.LoggerFactory;
 public final class TableLifecycle {
     private static final Logger logger = LoggerFactory.getLogger(TableLifecycle.class);
 
+    /**
+     * Why the way of these into an engine could not begin: their schema has them there, but nothing
+     * of them is, and their memtables are Cassandra's.
+     */
+    private static final Map<ColumnFamilyStore, String> waiting =
+            Collections.synchronizedMap(new WeakHashMap<>());
+
     private TableLifecycle() {}
 
     /**
      * The generation for a new memtable of a table: what is on disk for its first one, the next
      * generation for TRUNCATE, an unusable one for DROP.
      *
+     * @return null if the table's way into the engine could not begin: its next memtable is
+     *     Cassandra's, as all of its data is, or an ALTER would leave the schema half applied
      * @throws IllegalStateException if the memtable would replace one whose data it does not take
      *     over; nothing has changed then
      */
-    public static Generation next(ColumnFamilyStore cfs, EngineKey engine) {
+    public static @Nullable Generation next(ColumnFamilyStore cfs, EngineKey engine) {
         return TableRegistry.exclusively(() -> nextExclusively(cfs, engine));
     }
 
-    private static Generation nextExclusively(ColumnFamilyStore cfs, EngineKey engine) {
+    private static @Nullable Generation nextExclusively(ColumnFamilyStore cfs, EngineKey engine) {
         TableGenerations known = TableRegistry.find(cfs);
-        if (known != null && known.migration().isUnderWay() && !Truncation.isRunning()) {
-            // The table was on its way out, and is altered back.
-            arrive(cfs, known);
-            return known.current();
-        }
+        if (known != null && known.migration().isUnderWay() && !Truncation.isRunning())
+            return comeBack(cfs, known);
         if (known == null) {
             // A table object that failed half-way through its construction may have left its stores
             // open; the data is whatever they hold, so they must not count as a predecessor.
             TableRegistry.closeFormer(cfs);
-            TableGenerations stores = open(cfs, engine);
+            TableGenerations stores =
+                    cfs.getTracker() == null ? open(cfs, engine) : openAltered(cfs, engine);
+            if (stores == null) return null;
             Unfit.logIfSo(cfs);
             TableRegistry.put(cfs, stores);
             return stores.current();
@@ -71,41 +85,169 @@ public final class TableLifecycle {
         // the store had for them.
         if (known.migration().isUnderWay() && !cfs.isIndex() && !cfs.metadata().isView())
             throw Truncation.isMigrating(known.displayName(), Migrations.state(known));
-        return known.successor();
+        Generation ended = known.current();
+        Generation next = known.successor();
+        // Of an ALTER out and back, whose way out has not ended: it would be read after the switch.
+        EngineMemtables.forgetAll(cfs, ended);
+        return next;
     }
 
-    private static TableGenerations open(ColumnFamilyStore cfs, EngineKey engine) {
-        String table = cfs.metadata.keyspace + "." + cfs.name;
-        TableGenerations stores = openStores(cfs, engine);
-        boolean altered = cfs.getTracker() != null;
-        if (stores.current().failure() != null
-                || !(altered || stores.migration().isUnderWay() || hasSSTables(cfs))) return stores;
-        if (altered && !stores.migration().isUnderWay() && !stores.current().isEmpty()) {
-            stores.close();
-            return unusable(
-                    cfs,
-                    engine,
-                    new IllegalStateException(
-                            "Table "
-                                    + table
-                                    + " was migrated into a storage engine, but there was data"
-                                    + " already in "
-                                    + TableRegistry.directories(cfs)
-                                    + ". Move what does not belong there away and restart the"
-                                    + " node."));
-        }
+    /** Of a table that was on its way out, and is altered back. */
+    private static @Nullable Generation comeBack(ColumnFamilyStore cfs, TableGenerations stores) {
         try {
             arrive(cfs, stores);
-            return stores;
+            return stores.current();
         } catch (RuntimeException | FSError e) {
-            stores.close();
-            return unusable(cfs, engine, e);
+            if (!EngineMemtables.isCassandrasCurrent(cfs)) throw e;
+            // It goes on leaving.
+            stayOut(cfs, e);
+            return null;
         }
+    }
+
+    /** Those of a table that is being constructed; null if all it has is in Cassandra's storage. */
+    private static @Nullable TableGenerations open(ColumnFamilyStore cfs, EngineKey engine) {
+        TableGenerations stores = openStores(cfs, engine);
+        if (stores.current().failure() == null
+                && (stores.migration().isUnderWay() || hasSSTables(cfs))) {
+            boolean isEmpty = stores.current().isEmpty();
+            try {
+                arrive(cfs, stores);
+            } catch (RuntimeException | FSError e) {
+                stores.close();
+                if (isEmpty) {
+                    stayOut(cfs, e);
+                    return null;
+                }
+                stores =
+                        TableGenerations.unusable(
+                                cfs.name, cfs.metadata, () -> Engines.get(engine), e);
+            }
+        }
+        Throwable failure = stores.current().failure();
+        if (failure != null)
+            logger.error(
+                    "Table {} cannot be used, every read and write of it will fail: {}",
+                    stores.displayName(),
+                    failure.getMessage(),
+                    failure);
+        return stores;
+    }
+
+    /** Those of a table that is altered into the engine; null if it stays where its data is. */
+    private static @Nullable TableGenerations openAltered(ColumnFamilyStore cfs, EngineKey engine) {
+        // A flush, a snapshot, TRUNCATE or DROP must not be what takes it in.
+        if (waiting.containsKey(cfs)) return null;
+        try {
+            TableGenerations stores = openForArrival(cfs, engine);
+            try {
+                arrive(cfs, stores);
+                return stores;
+            } catch (RuntimeException | FSError e) {
+                stores.close();
+                throw e;
+            }
+        } catch (RuntimeException | FSError e) {
+            stayOut(cfs, e);
+            return null;
+        }
+    }
+
+    /**
+     * Opens the stores of a table whose data is in Cassandra's storage.
+     *
+     * @throws IllegalStateException if they cannot be opened, or hold what is not the table's
+     */
+    private static TableGenerations openForArrival(ColumnFamilyStore cfs, EngineKey engine) {
+        TableGenerations stores = openStores(cfs, engine);
+        Throwable failure = stores.current().failure();
+        if (failure != null) {
+            stores.close();
+            throw new IllegalStateException(failure.getMessage(), failure);
+        }
+        if (!stores.migration().isUnderWay() && !stores.current().isEmpty()) {
+            stores.close();
+            throw new IllegalStateException(
+                    "There was data of an engine already in "
+                            + TableRegistry.directories(cfs)
+                            + ". Move what does not belong there away, "
+                            + StoreMarker.WITH_MARKERS
+                            + ": the next start of the node would take it for the table's.");
+        }
+        return stores;
+    }
+
+    private static void stayOut(ColumnFamilyStore cfs, Throwable reason) {
+        waiting.put(cfs, String.valueOf(reason.getMessage()));
+        logger.error(
+                "Table {} cannot be migrated into its storage engine now. It stays in Cassandra's,"
+                        + " where it is read and written as before; only its schema says otherwise."
+                        + " This is tried again within half a minute. Correct what the error names"
+                        + " before the node is restarted, or alter the table back",
+                cfs.metadata,
+                reason);
+    }
+
+    /**
+     * Lets {@link #next} take a table in that it has left in Cassandra's storage. To be called
+     * before its memtable is switched for that: a switch to one more of Cassandra's is a flush for
+     * nothing, and on a full disk one that fails and stays in memory.
+     *
+     * @throws RuntimeException if the way in cannot begin yet; or an {@link FSError}
+     */
+    public static void prepareArrival(ColumnFamilyStore cfs, EngineKey engine) {
+        TableRegistry.exclusively(
+                () -> {
+                    try {
+                        TableGenerations leaving = TableRegistry.find(cfs);
+                        if (leaving == null) tryToMark(cfs, engine);
+                        else leaving.migration().repeat();
+                    } catch (RuntimeException | FSError e) {
+                        waiting.put(cfs, String.valueOf(e.getMessage()));
+                        throw e;
+                    }
+                    waiting.remove(cfs);
+                    return null;
+                });
+    }
+
+    /** A mark that nobody follows says no more than the schema does. */
+    private static void tryToMark(ColumnFamilyStore cfs, EngineKey engine) {
+        TableGenerations stores = openForArrival(cfs, engine);
+        try {
+            var unused = stores.migration().begin(configuration(cfs));
+        } finally {
+            stores.close();
+        }
+    }
+
+    /** The tables whose way into an engine could not begin yet, and why. Does not block. */
+    public static void forEachWaiting(BiConsumer<ColumnFamilyStore, String> use) {
+        Map<ColumnFamilyStore, String> all;
+        synchronized (waiting) {
+            all = new HashMap<>(waiting);
+        }
+        all.forEach(
+                (cfs, reason) -> {
+                    if (isStillWaiting(cfs)) use.accept(cfs, reason);
+                });
+    }
+
+    /** Not one that was dropped or altered back. */
+    private static boolean isStillWaiting(ColumnFamilyStore cfs) {
+        return cfs.getTracker() != null
+                && cfs.isValid()
+                && cfs.metadata().params.memtable.factory() instanceof EngineConfiguration
+                && EngineMemtables.isCassandrasCurrent(cfs);
+    }
+
+    private static String configuration(ColumnFamilyStore cfs) {
+        return cfs.metadata.get().params.memtable.configurationKey();
     }
 
     private static void arrive(ColumnFamilyStore cfs, TableGenerations stores) {
-        long migration =
-                stores.migration().begin(cfs.metadata.get().params.memtable.configurationKey());
+        long migration = stores.migration().begin(configuration(cfs));
+        waiting.remove(cfs);
         // Last, since nobody ends the shadow of a table that does not migrate.
         ShadowSource.announce(cfs);
         Migrations.begin(new MigrateIn(cfs, stores, migration));
@@ -207,11 +349,17 @@ public final class TableLifecycle {
             stores.deleteDirectory();
             return;
         }
+        long migration;
+        try {
+            migration =
+                    stores.migration().isUnderWay()
+                            ? stores.migration().resume()
+                            : stores.migration().begin(from.configuration());
+        } catch (RuntimeException | FSError e) {
+            stores.close();
+            throw e;
+        }
         TableRegistry.put(cfs, stores);
-        long migration =
-                stores.migration().isUnderWay()
-                        ? stores.migration().resume()
-                        : stores.migration().begin(from.configuration());
         EngineMemtable memtable = from.departing(cfs, stores.current(), migration);
         cfs.getTracker().switchMemtable(false, memtable);
         cfs.getTracker().markFlushing(memtable);
@@ -258,11 +406,6 @@ public final class TableLifecycle {
                         Disk.REAL);
         stores.beforeFirstUse(store -> StoreIndexes.defineIn(cfs, store));
         return stores;
-    }
-
-    private static TableGenerations unusable(
-            ColumnFamilyStore cfs, EngineKey engine, Throwable reason) {
-        return TableGenerations.unusable(cfs.name, cfs.metadata, () -> Engines.get(engine), reason);
     }
 
     private static boolean hasSSTables(ColumnFamilyStore cfs) {

@@ -111,7 +111,7 @@ class Attempt {
         long moment = copy.clock.quietSince(stripe);
         if (moment == WriteClock.WRITING || !isAlike(command.metadata(), table)) return null;
         // A clock that has gone back may have been ahead of itself when something was compacted.
-        long now = Math.max(FBUtilities.nowInSeconds(), shadow.latest()) + AHEAD_SECONDS;
+        long now = Math.max(nowInSeconds(), shadow.latest()) + AHEAD_SECONDS;
         Comparison.Outcome outcome;
         try {
             outcome = compare(now);
@@ -127,7 +127,7 @@ class Attempt {
                         && copy.arrivalsIfCaughtUp() == arrivals
                         && shadow.copy() == copy
                         && shadow.cfs.metadata().equals(table)
-                        && FBUtilities.nowInSeconds() <= now;
+                        && nowInSeconds() <= now;
         return isOfOneMoment || outcome.result() == Comparison.Result.TOO_LONG ? outcome : null;
     }
 
@@ -168,7 +168,13 @@ class Attempt {
         copy.fault("it cannot be read: " + failure.getMessage());
     }
 
-    private Comparison.Outcome compare(long now) {
+    /** Another in tests. */
+    long nowInSeconds() {
+        return FBUtilities.nowInSeconds();
+    }
+
+    /** Reads both sides as of a time that is ahead of the clock, in seconds. Another in tests. */
+    Comparison.Outcome compare(long now) {
         DecoratedKey key = command.partitionKey();
         ClusteringIndexFilter filter = command.clusteringIndexFilter();
         Slices slices = filter.getSlices(table);

@@ -34,10 +34,10 @@ import org.apache.cassandra.utils.ByteBufferUtil;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Compares two answers of the same partition: what can be read, when it was written and until when
- * it lives, and what is deleted. Two forms of the same content are equal: what a deletion hides may
- * still be there or not, the same deletion may come in one piece or in several, an expired cell may
- * be a tombstone already, and what may be purged may be there or not.
+ * Compares two answers of the same partition: its key, what can be read, when it was written and
+ * until when it lives, and what is deleted. Two forms of the same content are equal: what a
+ * deletion hides may still be there or not, the same deletion may come in one piece or in several,
+ * an expired cell may be a tombstone already, and what may be purged may be there or not.
  *
  * <p>Holds one row of each side. Not thread-safe; for one comparison.
  */
@@ -245,6 +245,14 @@ final class Comparison {
 
     private @Nullable Outcome difference(Side left, Side right, int maxRows) {
         if (isOneSided) left.other = right;
+        // Cassandra finds partitions by these bytes, and makes tokens of them: it never answers
+        // with others, also where the type takes them for equal.
+        if (!left.key.equals(right.key))
+            return new Outcome(
+                    Result.DIFFERENT,
+                    "the partition's key",
+                    "0x" + Fact.shortened(left.key),
+                    "0x" + Fact.shortened(right.key));
         Outcome partition =
                 difference(
                         () -> "the partition's deletion",
@@ -312,6 +320,10 @@ final class Comparison {
     private final class Side {
         final UnfilteredRowIterator rows;
         final boolean isShadow;
+
+        /** The one that was asked for, unless an engine gives another. */
+        final ByteBuffer key;
+
         final Row statics;
         private final DeletionTime whole;
         private DeletionTime range = DeletionTime.LIVE;
@@ -327,6 +339,7 @@ final class Comparison {
             this.rows = rows;
             this.isShadow = isShadow;
             try {
+                this.key = rows.partitionKey().getKey();
                 this.whole = rows.partitionLevelDeletion();
                 this.statics = rows.staticRow();
             } catch (Timed.TooLong e) {

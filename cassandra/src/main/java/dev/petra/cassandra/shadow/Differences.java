@@ -8,6 +8,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.TimeUnit;
+import java.util.function.BooleanSupplier;
 import java.util.function.LongSupplier;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -42,6 +43,7 @@ public final class Differences {
 
     private final String name;
     private final LongSupplier nanoTime;
+    private final BooleanSupplier answers;
     private final Deque<Difference> last = new ArrayDeque<>();
     private final Map<String, Boolean> logged =
             new LinkedHashMap<>() {
@@ -59,10 +61,12 @@ public final class Differences {
     /**
      * @param name of the table
      * @param nanoTime as {@link System#nanoTime}
+     * @param answers whether clients are answered by the shadow
      */
-    Differences(String name, LongSupplier nanoTime) {
+    Differences(String name, LongSupplier nanoTime, BooleanSupplier answers) {
         this.name = name;
         this.nanoTime = nanoTime;
+        this.answers = answers;
         this.minuteBegan = nanoTime.getAsLong();
     }
 
@@ -74,12 +78,15 @@ public final class Differences {
         logged.put(difference.key(), true);
         logger.warn(
                 "Table {} and its shadow differ in partition {}, {}. The table has: {}. The shadow"
-                        + " has: {}. Clients get what the table has",
+                        + " has: {}. {}",
                 name,
                 difference.key(),
                 difference.where(),
                 shown(difference.table()),
-                shown(difference.shadow()));
+                shown(difference.shadow()),
+                answers.getAsBoolean()
+                        ? "A client may have got what the shadow has; from now on the table answers"
+                        : "Clients get what the table has");
         return true;
     }
 

@@ -3,18 +3,24 @@ package dev.petra.cassandra.shadow;
 
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.Semaphore;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
 import org.apache.cassandra.db.partitions.PartitionUpdate;
 import org.apache.cassandra.db.rows.ColumnData;
 import org.apache.cassandra.db.rows.ComplexColumnData;
 import org.apache.cassandra.db.rows.Row;
 import org.apache.cassandra.utils.concurrent.OpOrder;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * Takes writes to shadows, on threads of its own: what an engine does keeps no client waiting. The
  * queue is bounded; a shadow whose write finds no room drops out. Thread-safe.
  */
 final class DoubledWrites {
+    private static final Logger logger = LoggerFactory.getLogger(DoubledWrites.class);
+
     /** Heap that the waiting writes of all shadows hold; a single write may hold more. */
     static final long MAX_BYTES = 64L << 20;
 
@@ -28,8 +34,23 @@ final class DoubledWrites {
     private static final int PER_CELL_PATH = 112;
     private static final int PER_RANGE = 640;
 
-    /** Those that wait for a sync together share it. */
-    private static final int THREADS = 4;
+    /**
+     * How long the first thread sleeps when it has taken all, unless clients read from one of these
+     * shadows. A thread that is woken for each write costs more processor than the write.
+     */
+    private static final long REST_MILLIS = 1;
+
+    /** Threads that take writes when the first does not keep up. */
+    private static final int HELPERS = 3;
+
+    /** So many waiting writes call a helper. */
+    private static final int CALLS_HELP = 256;
+
+    /** As do waiting writes that hold so many bytes. */
+    private static final long CALLS_HELP_BYTES = MAX_BYTES / 8;
+
+    /** A helper also looks this often: the first may be held up by an engine that is behind. */
+    private static final long LOOKS_MILLIS = 100;
 
     /**
      * A write that is under way.
@@ -103,13 +124,44 @@ final class DoubledWrites {
     private final BlockingQueue<Doubled> waiting = new LinkedBlockingQueue<>();
     private final AtomicLong waitingBytes = new AtomicLong();
 
+    private final Semaphore calls = new Semaphore(0);
+    private final long looksMillis;
+    private final long restMillis;
+
+    DoubledWrites() {
+        this(LOOKS_MILLIS, REST_MILLIS);
+    }
+
+    /** For tests. */
+    DoubledWrites(long looksMillis, long restMillis) {
+        this.looksMillis = looksMillis;
+        this.restMillis = restMillis;
+    }
+
     /** Begins to take them. To be called once. */
     void start() {
-        for (int i = 1; i <= THREADS; i++) {
-            Thread thread = new Thread(this::run, "PetraShadowWrites-" + i);
-            thread.setDaemon(true);
-            thread.start();
-        }
+        start(1, this::take);
+        for (int i = 1; i <= HELPERS; i++) start(1 + i, this::help);
+    }
+
+    private interface Work {
+        void run() throws InterruptedException;
+    }
+
+    private static void start(int number, Work work) {
+        Thread thread =
+                new Thread(
+                        () -> {
+                            try {
+                                work.run();
+                            } catch (InterruptedException e) {
+                                logger.error("A thread that writes to shadows was interrupted", e);
+                                Thread.currentThread().interrupt();
+                            }
+                        },
+                        "PetraShadowWrites-" + number);
+        thread.setDaemon(true);
+        thread.start();
     }
 
     /** Takes a write that the table has. Never blocks. */
@@ -119,8 +171,13 @@ final class DoubledWrites {
         // One that is larger than the bound is taken alone.
         boolean isTaken = false;
         try {
-            if (bytes <= MAX_BYTES || bytes == write.bytes()) isTaken = waiting.add(write);
-            else write.copy().fault("writes came faster than its engine takes them");
+            if (bytes <= MAX_BYTES || bytes == write.bytes()) {
+                isTaken = waiting.add(write);
+                if ((bytes >= CALLS_HELP_BYTES || waiting.size() >= CALLS_HELP)
+                        && calls.hasQueuedThreads()) calls.release();
+            } else {
+                write.copy().fault("writes came faster than its engine takes them");
+            }
         } finally {
             // There may be no memory for the queue either.
             if (!isTaken) {
@@ -140,21 +197,37 @@ final class DoubledWrites {
         write.copy().queued.decrementAndGet();
     }
 
-    private void run() {
+    private void take() throws InterruptedException {
         while (true) {
-            try {
-                Doubled write = waiting.take();
-                try {
-                    if (write.isOnlyLookedAt()) write.copy().looked(write.update());
-                    else write.copy().doubled(write.update());
-                } finally {
-                    waitingBytes.addAndGet(-write.bytes());
-                    done(write);
-                }
-            } catch (InterruptedException e) {
-                Thread.currentThread().interrupt();
-                return;
+            boolean mayRest = true;
+            for (Doubled write = waiting.take(); write != null; write = waiting.poll()) {
+                mayRest &= !write.copy().answers;
+                finish(write);
             }
+            if (mayRest) TimeUnit.MILLISECONDS.sleep(restMillis);
+        }
+    }
+
+    private void help() throws InterruptedException {
+        while (true) {
+            var unused = calls.tryAcquire(looksMillis, TimeUnit.MILLISECONDS);
+            for (Doubled write = waiting.poll(); write != null; write = waiting.poll())
+                finish(write);
+        }
+    }
+
+    /** Throws nothing: there are others. */
+    private void finish(Doubled write) {
+        ShadowStore copy = write.copy();
+        try {
+            if (write.isOnlyLookedAt()) copy.looked(write.update());
+            else copy.doubled(write.update());
+        } catch (RuntimeException | Error e) {
+            logger.error("A write to the shadow of {} failed", copy.name, e);
+            copy.fault("a write to it failed: " + e);
+        } finally {
+            waitingBytes.addAndGet(-write.bytes());
+            done(write);
         }
     }
 }

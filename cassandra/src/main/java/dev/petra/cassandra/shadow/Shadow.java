@@ -102,7 +102,7 @@ public final class Shadow {
         this.cfs = cfs;
         this.factory = factory;
         this.name = cfs.metadata.toString();
-        this.differences = new Differences(name, System::nanoTime);
+        this.differences = new Differences(name, System::nanoTime, () -> this.factory.answers());
         this.remembered = new RememberedDifferences(name, System::nanoTime);
     }
 
@@ -300,6 +300,8 @@ public final class Shadow {
         // One that is taken into its table, or was to be, has missed what came since.
         if (promoted || !factory.engine().equals(wanted.engine())) return false;
         factory = wanted;
+        ShadowCopy now = copy;
+        if (now != null) now.answers = wanted.answers();
         return true;
     }
 
@@ -320,6 +322,14 @@ public final class Shadow {
             dropOut("the table was altered once more");
             return;
         }
+        List<Differences.Difference> found = differences.last();
+        if (!found.isEmpty())
+            logger.warn(
+                    "The shadow of {} on this node had other answers than the table, so the table"
+                            + " is migrated from its SSTables; petra.shadow_differences loses"
+                            + " these rows: {}",
+                    name,
+                    found);
         ShadowCopy now = copy();
         if (now != null) now.late().watchRecent();
         promotedCopy = now;
@@ -546,7 +556,10 @@ public final class Shadow {
     }
 
     private ShadowCopy open(ShadowFolder folder, long number, LateWrites late) {
-        return new ShadowCopy(cfs, openStore(folder, number), number, late, this::moment);
+        ShadowCopy opened =
+                new ShadowCopy(cfs, openStore(folder, number), number, late, this::moment);
+        opened.answers = factory.answers();
+        return opened;
     }
 
     private TableStore openStore(ShadowFolder folder, long number) {

@@ -35,6 +35,10 @@ class ShadowStore {
     final OpOrder underWay = new OpOrder();
 
     final String name;
+
+    /** Whether clients read from it: then a write must not wait until others are there. */
+    volatile boolean answers;
+
     private volatile @Nullable End end;
 
     ShadowStore(String name, TableStore store) {

@@ -2,6 +2,7 @@
 package dev.petra.cassandra.streaming;
 
 import dev.petra.cassandra.engine.Engines;
+import dev.petra.cassandra.gossip.Announcement;
 import dev.petra.cassandra.host.Host;
 import dev.petra.cassandra.table.EngineMemtable;
 import dev.petra.cassandra.table.Unfit;
@@ -15,32 +16,21 @@ import java.util.TreeMap;
 import java.util.stream.Collectors;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.gms.ApplicationState;
-import org.apache.cassandra.gms.EndpointState;
-import org.apache.cassandra.gms.Gossiper;
 import org.apache.cassandra.gms.VersionedValue;
 import org.apache.cassandra.locator.InetAddressAndPort;
 import org.apache.cassandra.schema.KeyspaceMetadata;
 import org.apache.cassandra.schema.TableId;
 import org.apache.cassandra.schema.TableMetadata;
-import org.apache.cassandra.service.StorageService;
-import org.apache.cassandra.utils.FBUtilities;
 import org.jspecify.annotations.Nullable;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 
 /**
  * Which nodes take which tables as slices of a storage engine: each says so by gossip. Others, and
  * those that have not heard of a change yet, get SSTables. Thread-safe.
  */
 public final class StreamCapabilities {
-    private static final Logger logger = LoggerFactory.getLogger(StreamCapabilities.class);
-
     /** Whether this node sends and takes slices at all. */
     static final boolean ENABLED =
             Boolean.parseBoolean(System.getProperty(StreamSource.SLICES_PROPERTY, "true"));
-
-    /** A gossip state that Cassandra leaves free. */
-    private static final ApplicationState STATE = ApplicationState.X8;
 
     /**
      * The most tables that gossip announces: it carries a number of eight characters and a comma
@@ -49,7 +39,11 @@ public final class StreamCapabilities {
      */
     static final int MOST_TABLES = 7_000;
 
-    private static String published = "";
+    private static final Announcement ANNOUNCEMENT =
+            new Announcement(
+                    ApplicationState.X8,
+                    "which tables are in storage engines",
+                    StreamCapabilities::mine);
 
     private StreamCapabilities() {}
 
@@ -60,48 +54,13 @@ public final class StreamCapabilities {
      *
      * @param states what gossip begins with
      */
-    public static synchronized void publishWith(Map<ApplicationState, VersionedValue> states) {
-        try {
-            String mine = mine();
-            if (mine.isEmpty()) return;
-            states.put(STATE, value(mine));
-            published = mine;
-        } catch (RuntimeException e) {
-            notTold(e);
-        }
+    public static void publishWith(Map<ApplicationState, VersionedValue> states) {
+        ANNOUNCEMENT.publishWith(states);
     }
 
     /** Says what this node takes, if that has changed. */
     public static void publish() {
-        try {
-            publishIfChanged();
-        } catch (RuntimeException e) {
-            notTold(e);
-        }
-    }
-
-    private static void notTold(RuntimeException e) {
-        logger.error(
-                "Gossip cannot tell the other nodes which tables are in storage engines. Until it"
-                        + " can, which is tried every second, they go by what they were told"
-                        + " before",
-                e);
-    }
-
-    private static synchronized void publishIfChanged() {
-        InetAddressAndPort me = FBUtilities.getBroadcastAddressAndPort();
-        if (!Gossiper.instance.isEnabled()
-                || Gossiper.instance.getEndpointStateForEndpoint(me) == null) return;
-        String mine = mine();
-        if (mine.equals(published)) return;
-        Gossiper.instance.addLocalApplicationState(STATE, value(mine));
-        published = mine;
-        logger.debug("Other nodes are told: {}", mine);
-    }
-
-    private static VersionedValue value(String text) {
-        // Cassandra makes values by what they are for; this is any text.
-        return StorageService.instance.valueFactory.rack(text);
+        ANNOUNCEMENT.publish();
     }
 
     /**
@@ -168,9 +127,8 @@ public final class StreamCapabilities {
     /** Whether a node takes what this engine's store of a table sends. */
     public static boolean takes(InetAddressAndPort peer, StorageEngine engine, TableId table) {
         if (!ENABLED || engine.streamFormat() == 0) return false;
-        EndpointState state = Gossiper.instance.getEndpointStateForEndpoint(peer);
-        VersionedValue said = state == null ? null : state.getApplicationState(STATE);
-        return said != null && isSaid(said.value, form(engine), table);
+        String said = ANNOUNCEMENT.of(peer);
+        return said != null && isSaid(said, form(engine), table);
     }
 
     /** Whether {@link #said} told of a table in that form. */

@@ -6,7 +6,9 @@ import com.github.benmanes.caffeine.cache.LoadingCache;
 import dev.petra.engine.RangeEstimate;
 import dev.petra.engine.StoreStatistics;
 import dev.petra.engine.TableStore;
+import java.util.Map;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import org.apache.cassandra.dht.Range;
@@ -32,12 +34,37 @@ public final class Estimates {
     /** By which part a table has changed that is counted again. */
     private static final long CHANGED = 20;
 
+    /** How long ranges are remembered of a table that changes by less than that. */
+    private static final long OLD_RANGES_NANOS = TimeUnit.HOURS.toNanos(1);
+
+    /** More than a node has, also with 256 tokens. */
+    private static final int MOST_RANGES = 4_096;
+
     /**
      * @param keys how many keys there were
      * @param at when the partitions were counted
      * @param checked when it was seen that the keys have not changed much since
      */
     private record Count(long partitions, long keys, long at, long checked) {}
+
+    /**
+     * @param keys how many keys there were
+     * @param bytes how many bytes of live data
+     * @param at when that was
+     * @param known what was estimated since
+     */
+    private record Ranges(long keys, long bytes, long at, Map<Range<Token>, RangeEstimate> known) {
+        boolean areOf(StoreStatistics now, long nanos) {
+            if (known.size() > MOST_RANGES) return false;
+            long keysChanged = Math.abs(now.estimatedKeys() - keys);
+            long bytesChanged = Math.abs(now.liveDataBytes() - bytes);
+            // A table at rest is not read again at all.
+            if (keysChanged == 0 && bytesChanged == 0) return true;
+            return nanos - at < OLD_RANGES_NANOS
+                    && keysChanged <= keys / CHANGED
+                    && bytesChanged <= bytes / CHANGED;
+        }
+    }
 
     /**
      * One thread at a time reads the partitions of a table; who else asks gets what it found. What
@@ -54,6 +81,7 @@ public final class Estimates {
     private final AtomicBoolean refreshing = new AtomicBoolean();
     private volatile long refreshed = System.nanoTime() - SOON_NANOS;
     private volatile @Nullable Count count;
+    private volatile @Nullable Ranges ranges;
 
     Estimates(Generation generation) {
         this.generation = generation;
@@ -81,6 +109,28 @@ public final class Estimates {
         Token least = store.spec().metadata().get().partitioner.getMinimumToken();
         RangeEstimate all = store.estimate(new Range<>(least, least));
         return all.partitions();
+    }
+
+    /**
+     * What is known of token ranges, for who estimates others to add to. Another one, without any,
+     * when the table has changed. Reads counters.
+     *
+     * @param store of this generation
+     */
+    Map<Range<Token>, RangeEstimate> ranges(TableStore store) {
+        StoreStatistics statistics = store.statistics();
+        long now = System.nanoTime();
+        Ranges present = ranges;
+        if (present == null || !present.areOf(statistics, now)) {
+            present =
+                    new Ranges(
+                            statistics.estimatedKeys(),
+                            statistics.liveDataBytes(),
+                            now,
+                            new ConcurrentHashMap<>());
+            ranges = present;
+        }
+        return present.known();
     }
 
     /** Some of the partitions. Mostly known; else reads the store. */

@@ -7,6 +7,7 @@ import java.util.Collection;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.function.Function;
 import org.apache.cassandra.dht.Range;
 import org.apache.cassandra.dht.Token;
 import org.apache.cassandra.io.FSError;
@@ -20,16 +21,30 @@ public final class RangeEstimates {
 
     private RangeEstimates() {}
 
-    /** By unwrapped range: how many partitions, and bytes of one; none where it cannot be read. */
+    /**
+     * By unwrapped range: how many partitions, and bytes of one; none where it cannot be read. For
+     * who asks again and again: mostly known, else reads the store.
+     */
     public static Map<Range<Token>, Pair<Long, Long>> of(
             EngineMemtable table, Collection<Range<Token>> ranges) {
+        return of(table, ranges, table.generation().estimates()::ranges);
+    }
+
+    private static Map<Range<Token>, Pair<Long, Long>> of(
+            EngineMemtable table,
+            Collection<Range<Token>> ranges,
+            Function<TableStore, Map<Range<Token>, RangeEstimate>> remembered) {
         Map<Range<Token>, Pair<Long, Long>> estimates = new HashMap<>();
         try {
             TableStore store = table.generation().existing();
+            Map<Range<Token>, RangeEstimate> known =
+                    store == null ? Map.of() : remembered.apply(store);
             for (Range<Token> wrapped : ranges)
                 for (Range<Token> range : wrapped.unwrap()) {
                     RangeEstimate estimate =
-                            store == null ? new RangeEstimate(0, 0) : store.estimate(range);
+                            store == null
+                                    ? new RangeEstimate(0, 0)
+                                    : known.computeIfAbsent(range, store::estimate);
                     estimates.put(
                             range,
                             Pair.create(estimate.partitions(), estimate.meanPartitionBytes()));
@@ -45,11 +60,11 @@ public final class RangeEstimates {
         return estimates;
     }
 
-    /** What lies in a range, which may wrap; nothing where it cannot be read. */
+    /** What lies in a range now, which may wrap; nothing where it cannot be read. */
     public static RangeEstimate of(EngineMemtable table, Range<Token> range) {
         long partitions = 0;
         long bytes = 0;
-        for (Pair<Long, Long> part : of(table, List.of(range)).values()) {
+        for (Pair<Long, Long> part : of(table, List.of(range), store -> new HashMap<>()).values()) {
             partitions += part.left;
             bytes += part.left * part.right;
         }

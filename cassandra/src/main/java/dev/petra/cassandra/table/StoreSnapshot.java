@@ -10,7 +10,6 @@ import java.nio.file.DirectoryNotEmptyException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
-import java.util.Objects;
 import java.util.function.Supplier;
 import org.apache.cassandra.io.FSError;
 import org.apache.cassandra.io.FSWriteError;
@@ -85,12 +84,7 @@ final class StoreSnapshot {
 
     /** The folders from the table's on: a power loss may else leave no name of the snapshot. */
     private void createDurably(Path directory) throws IOException {
-        Files.createDirectories(directory);
-        Path table = place.parent();
-        for (Path each = directory; !each.equals(table); ) {
-            each = Objects.requireNonNull(each.getParent());
-            disk.syncDirectory(each);
-        }
+        Disk.makeDirectories(disk, place.parent(), directory);
     }
 
     /** Whether there is a whole copy. */

@@ -56,7 +56,10 @@ public final class TableGenerations {
 
     private volatile Consumer<TableStore> beforeFirstUse = store -> {};
     private volatile @Nullable Boolean hasIndexes;
-    private Generation current;
+
+    /** Changed under the lock. */
+    private volatile Generation current;
+
     private boolean dropped;
     private boolean departed;
 
@@ -109,7 +112,7 @@ public final class TableGenerations {
         try {
             stores.migration.open(directory);
         } catch (RuntimeException | FSError e) {
-            stores.current = stores.fail(0, e);
+            stores.current = Generation.failed(stores, 0, e);
             return stores;
         }
         stores.current = stores.openLive(directory);
@@ -123,7 +126,7 @@ public final class TableGenerations {
             Supplier<StorageEngine> engine,
             Throwable reason) {
         TableGenerations stores = new TableGenerations(columnFamily, metadata, engine, null);
-        stores.current = stores.fail(0, reason);
+        stores.current = Generation.failed(stores, 0, reason);
         return stores;
     }
 
@@ -150,17 +153,8 @@ public final class TableGenerations {
                     ? Generation.of(this, live, openStore(directory, live))
                     : Generation.empty(this, live);
         } catch (RuntimeException | FSError e) {
-            return fail(live, e);
+            return Generation.failed(this, live, e);
         }
-    }
-
-    private Generation fail(long number, Throwable reason) {
-        logger.error(
-                "Table {} cannot be used, every read and write of it will fail: {}",
-                displayName,
-                reason.getMessage(),
-                reason);
-        return Generation.failed(this, number, reason);
     }
 
     private TableStore openStore(StoreLocation place, long generation) {
@@ -254,8 +248,8 @@ public final class TableGenerations {
         return known;
     }
 
-    /** The generation that is alive. */
-    public synchronized Generation current() {
+    /** The generation that is alive. Does not wait for a disk under which the lock is held. */
+    public Generation current() {
         return current;
     }
 

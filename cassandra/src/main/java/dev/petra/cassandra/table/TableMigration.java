@@ -55,6 +55,18 @@ public final class TableMigration {
         }
     }
 
+    /**
+     * Says once more, durably, what is said already: where that fails, {@link #begin} would.
+     *
+     * @throws FSWriteError if it cannot be made durable
+     */
+    public void repeat() {
+        synchronized (stores) {
+            MigrationMark now = mark;
+            if (now != null) note(now);
+        }
+    }
+
     private void note(MigrationMark next) {
         stores.usableDirectory().markMigration(next);
         mark = next;

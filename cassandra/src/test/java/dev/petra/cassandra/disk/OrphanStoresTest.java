@@ -84,6 +84,22 @@ class OrphanStoresTest {
                 .doesNotContainPattern("\"expires_at\" *: *\"");
     }
 
+    /** As with snapshots on another disk: a store cannot be renamed into itself either. */
+    @Test
+    void whatCannotBeMovedAsideLeavesNoEmptySnapshots() throws IOException {
+        Path table = table("t-" + HEX, "1");
+        Path snapshots = table.resolve("snapshots");
+        Files.delete(snapshots.resolve("s"));
+        Files.delete(snapshots);
+        Path elsewhere = Files.createDirectory(table.resolve("rocksdb/elsewhere"));
+        Files.createSymbolicLink(snapshots, elsewhere);
+        for (int start = 0; start < 2; start++) {
+            remove(table, Set.of(), true, false);
+            assertThat(elsewhere).isEmptyDirectory();
+            assertThat(table.resolve("rocksdb/1/data")).exists();
+        }
+    }
+
     @Test
     void deadGenerationsAreNotWorthASnapshot() throws IOException {
         Path table = table("t-" + HEX, "2");

@@ -8,10 +8,13 @@ import dev.petra.engine.CorruptStoreException;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Instant;
+import java.util.ArrayList;
 import java.util.List;
 import org.apache.cassandra.db.DisallowedDirectories;
 import org.apache.cassandra.io.FSReadError;
 import org.apache.cassandra.io.util.File;
+import org.apache.cassandra.service.snapshot.SnapshotManifest;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
@@ -52,6 +55,27 @@ class StoreLocationTest {
         before.moveToSnapshot(1, "dropped");
         assertThat(before.snapshot("dropped").generations()).containsExactly(1L);
         assertThat(before.generations()).isEmpty();
+    }
+
+    /** The same; and each start would leave one more snapshot with nothing in it. */
+    @Test
+    void aStoreIsMovedAsideWhenTheNamesOfWhereItGoesAreDurable() throws IOException {
+        Path table = Files.createDirectories(temp.resolve("t"));
+        StoreLocation location = new StoreLocation(table, Disk.REAL);
+        location.makeLive(1);
+        Files.createDirectory(location.generation(1));
+        List<Path> synced = new ArrayList<>();
+        Disk disk = SyncOnlyDisk.noting(synced);
+        SnapshotManifest manifest = new SnapshotManifest(List.of(), null, Instant.EPOCH, false);
+        assertThatThrownBy(() -> new StoreLocation(table, disk).moveAside("dropped", manifest))
+                .hasMessage("crash in rename");
+        Path snapshots = table.resolve("snapshots");
+        assertThat(synced)
+                .containsExactlyInAnyOrder(table, snapshots, snapshots.resolve("dropped"));
+        assertThat(location.generations()).containsExactly(1L);
+        assertThat(snapshots).isEmptyDirectory();
+        assertThat(location.moveAside("dropped", manifest).generations()).containsExactly(1L);
+        assertThat(location.generations()).isEmpty();
     }
 
     /** Such as a generation on a disk of its own. */

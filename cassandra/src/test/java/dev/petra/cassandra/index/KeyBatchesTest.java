@@ -5,6 +5,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.petra.cassandra.TestTables;
 import dev.petra.engine.index.TermCursor;
+import java.lang.ref.WeakReference;
 import java.nio.ByteBuffer;
 import java.util.ArrayList;
 import java.util.Collection;
@@ -14,6 +15,7 @@ import java.util.Set;
 import java.util.SplittableRandom;
 import java.util.TreeSet;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicReference;
 import java.util.stream.IntStream;
 import org.apache.cassandra.db.Clustering;
 import org.apache.cassandra.db.DecoratedKey;
@@ -199,7 +201,8 @@ class KeyBatchesTest {
                             keys(table),
                             range,
                             statics,
-                            random.nextInt(60),
+                            // Of a few keys.
+                            random.nextLong(2_000),
                             () -> {});
             TreeSet<PrimaryKey> wanted = new TreeSet<>();
             for (Entry entry : entries)
@@ -236,7 +239,7 @@ class KeyBatchesTest {
                 PrimaryKey target = randomKey(table, statics, partitions);
                 if (random.nextInt(4) == 0) target = keys(table).create(target.token());
                 found.skipTo(target);
-                if (skipped == null || target.compareTo(skipped, true) > 0) skipped = target;
+                if (skipped == null || isFurther(target, skipped)) skipped = target;
                 while (!wanted.isEmpty() && wanted.get(0).compareTo(target, false) < 0)
                     wanted.remove(0);
                 if (random.nextBoolean()) continue;
@@ -263,6 +266,12 @@ class KeyBatchesTest {
                 wanted.remove(0);
             }
         }
+    }
+
+    /** A token equals each key that has it. */
+    private static boolean isFurther(PrimaryKey target, PrimaryKey skipped) {
+        int order = target.compareTo(skipped, true);
+        return order > 0 || (order == 0 && skipped.kind() == PrimaryKey.Kind.TOKEN);
     }
 
     /** What an index of an SSTable gives: it knows its last key. */
@@ -301,7 +310,7 @@ class KeyBatchesTest {
                         keys(WIDE),
                         new Bounds<>(only, only),
                         false,
-                        1_000,
+                        10_000,
                         () -> {});
         return KeyRangeUnionIterator.build(
                 List.of(
@@ -365,18 +374,50 @@ class KeyBatchesTest {
         assertThat(open).hasValue(0);
     }
 
-    /** A key may have 64 KiB, and a batch many thousand keys. */
+    /** A key may have 64 KiB, the objects of a small one take more than its bytes. */
     @ParameterizedTest
     @ValueSource(booleans = {true, false})
     void aBatchIsBoundedByItsBytes(boolean oneTerm) {
         TreeSet<Entry> entries = new TreeSet<>();
         for (int e = 0; e < 2_000; e++)
             entries.add(new Entry(oneTerm ? term(7) : term(e), keys(SKINNY).create(partition(e))));
-        TermSearch search = skinny(entries, 10 * Integer.BYTES, () -> {});
+        TermSearch search = skinny(entries, 10 * (256 + Integer.BYTES), () -> {});
         KeySource source = oneTerm ? search.inOneTerm(term(7)) : search.inManyTerms();
         KeySource.Keys first = source.next(null, null, 1_000);
         assertThat(first.keys()).hasSizeBetween(10, 11);
         assertThat(first.areLast()).isFalse();
+    }
+
+    /** A query over a range of terms had two of the largest at a time. */
+    @ParameterizedTest
+    @ValueSource(booleans = {true, false})
+    void aBatchIsGoneWhileTheNextOneIsRead(boolean skips) {
+        List<PrimaryKey> all =
+                IntStream.range(0, 4)
+                        .mapToObj(p -> keys(SKINNY).create(partition(p)))
+                        .sorted()
+                        .toList();
+        AtomicReference<WeakReference<List<PrimaryKey>>> before = new AtomicReference<>();
+        KeySource source =
+                (after, target, limit) -> {
+                    int from = after == null ? 0 : 2;
+                    if (after != null) {
+                        assertThat(after).isEqualTo(all.get(1));
+                        assertThat(isCollected(before.get())).isTrue();
+                    }
+                    List<PrimaryKey> batch = new ArrayList<>(all.subList(from, from + 2));
+                    before.set(new WeakReference<>(batch));
+                    return new KeySource.Keys(batch, after != null);
+                };
+        try (KeyRangeIterator found = KeyBatches.open(source, true, 2, 2, keys(SKINNY))) {
+            if (skips) found.skipTo(all.get(2));
+            assertThat(found).toIterable().isEqualTo(all.subList(skips ? 2 : 0, 4));
+        }
+    }
+
+    private static boolean isCollected(WeakReference<?> reference) {
+        for (int i = 0; i < 100 && !reference.refersTo(null); i++) System.gc();
+        return reference.refersTo(null);
     }
 
     /**

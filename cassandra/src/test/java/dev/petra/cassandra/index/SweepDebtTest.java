@@ -7,6 +7,8 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import java.util.concurrent.CancellationException;
 import java.util.function.Consumer;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 class SweepDebtTest {
     private static final int MANY = 1_000_000;
@@ -22,7 +24,7 @@ class SweepDebtTest {
             long removed = overwrites ? entries - MANY : 0;
             looked += entries;
             SweepDebt.Swept swept = new SweepDebt.Swept(entries, removed);
-            assertThat(debt.pay(true, sweep -> sweep.add(swept.looked(), swept.removed())))
+            assertThat(debt.pay(true, () -> 0, sweep -> sweep.add(swept.looked(), swept.removed())))
                     .isEqualTo(swept);
             entries -= removed;
             assertThat(debt.isDue(() -> MANY)).isFalse();
@@ -37,6 +39,66 @@ class SweepDebtTest {
         assertThat(looked(new SweepDebt(0), written, true)).isLessThan(4L * written);
         // Where nothing is, hardly any.
         assertThat(looked(new SweepDebt(0), written, false)).isLessThan(written);
+    }
+
+    /** An index whose rows are overwritten while it is swept, each look at an entry 20 µs. */
+    private static final class Overwritten {
+        private static final long LOOK_NANOS = 20_000;
+        private static final int PAGE = 1_000;
+
+        private final SweepDebt debt = new SweepDebt(0);
+        private final int perSecond;
+        private final SweepPace pace;
+        private long now;
+        private long written;
+        private long entries = MANY;
+
+        Overwritten(int perSecond) {
+            this.perSecond = perSecond;
+            // Not a leap in time: what is written meanwhile makes the sleep shorter.
+            pace = new SweepPace(() -> now, nanos -> pass(Math.min(nanos, 1_000_000)), this::due);
+        }
+
+        private long due() {
+            return debt.timesDue(() -> MANY);
+        }
+
+        private void pass(long nanos) {
+            now += nanos;
+            int more = (int) ((double) now / 1_000_000_000 * perSecond - written);
+            written += more;
+            entries += more;
+            debt.written(more);
+        }
+
+        /** Returns how many times due the next one is when it ends. */
+        long sweep() {
+            while (!debt.isDue(() -> MANY)) pass(100_000_000);
+            debt.pay(
+                    false,
+                    () -> 0,
+                    sweep -> {
+                        long before = entries;
+                        for (long looked = 0; looked < before; looked += PAGE) {
+                            pace.rest(() -> {});
+                            pass(PAGE * LOOK_NANOS);
+                        }
+                        sweep.add(before, before - MANY);
+                        entries -= before - MANY;
+                    });
+            return due();
+        }
+    }
+
+    /** Above 5,000 each sweep took longer than the last one, and the index grew without bound. */
+    @ParameterizedTest
+    @ValueSource(ints = {1_000, 10_000, 40_000})
+    void sweepsKeepUpWithOverwrites(int perSecond) {
+        Overwritten index = new Overwritten(perSecond);
+        for (int i = 0; i < 10; i++)
+            // At 40,000 four entries come for five looks: the index is then five times its rows.
+            assertThat(index.sweep()).as("sweep %d", i).isLessThanOrEqualTo(10);
+        assertThat(index.entries).isLessThanOrEqualTo(6L * MANY);
     }
 
     @Test
@@ -65,6 +127,7 @@ class SweepDebtTest {
         debt.written(10_000);
         debt.pay(
                 false,
+                () -> 0,
                 sweep -> {
                     debt.written(10_000);
                     sweep.add(10_000, 10_000);
@@ -79,7 +142,7 @@ class SweepDebtTest {
         debt.written(10_000);
         interrupt(debt, 0, sweep -> {});
         assertThat(debt.isDue(() -> 0)).isTrue();
-        debt.pay(false, sweep -> sweep.add(10_000, 10_000));
+        debt.pay(false, () -> 0, sweep -> sweep.add(10_000, 10_000));
         assertThat(debt.isDue(() -> 0)).isFalse();
     }
 
@@ -88,6 +151,7 @@ class SweepDebtTest {
                         () ->
                                 debt.pay(
                                         false,
+                                        () -> 0,
                                         sweep -> {
                                             before.accept(sweep);
                                             debt.written(written);
@@ -111,6 +175,7 @@ class SweepDebtTest {
         SweepDebt.Swept all =
                 debt.pay(
                         false,
+                        () -> 0,
                         sweep -> {
                             assertThat(sweep.isDone(1)).isTrue();
                             assertThat(sweep.isDone(2)).isFalse();
@@ -118,8 +183,19 @@ class SweepDebtTest {
                         });
         assertThat(all).isEqualTo(new SweepDebt.Swept(7_000, 4_000));
         assertThat(debt.isDue(() -> 0)).as("what was written after it began").isTrue();
-        debt.pay(false, sweep -> assertThat(sweep.isDone(1)).isFalse());
+        debt.pay(false, () -> 0, sweep -> assertThat(sweep.isDone(1)).isFalse());
         assertThat(debt.isDue(() -> 0)).isFalse();
+    }
+
+    /** Its entries had passed for none at all: each minute another sweep was due, and hastened. */
+    @Test
+    void anIndexThatIsBuiltHasItsEntriesBeforeItIsSwept() {
+        SweepDebt debt = new SweepDebt(0);
+        debt.written(MANY);
+        debt.pay(false, () -> MANY, SweepDebt.Sweep::passedOver);
+        debt.written(MANY / 3);
+        assertThat(debt.isDue(() -> MANY)).isFalse();
+        assertThat(debt.timesDue(() -> MANY)).isZero();
     }
 
     /** As by {@code nodetool garbagecollect}. */
@@ -127,8 +203,8 @@ class SweepDebtTest {
     void aSweepOfEverythingEndsOneThatWasInterrupted() {
         SweepDebt debt = new SweepDebt(0);
         interrupt(debt, 0, sweep -> sweep.done(1));
-        debt.pay(true, sweep -> assertThat(sweep.isDone(1)).isFalse());
-        debt.pay(false, sweep -> assertThat(sweep.isDone(1)).isFalse());
+        debt.pay(true, () -> 0, sweep -> assertThat(sweep.isDone(1)).isFalse());
+        debt.pay(false, () -> 0, sweep -> assertThat(sweep.isDone(1)).isFalse());
     }
 
     /** What both swept counted twice, so that the next sweep came later. */
@@ -136,7 +212,8 @@ class SweepDebtTest {
     void twoSweepsAtOncePayOnce() {
         SweepDebt debt = new SweepDebt(0);
         debt.written(10_000);
-        debt.pay(true, all -> debt.pay(false, sweep -> sweep.add(10_000, 10_000)));
+        debt.pay(
+                true, () -> 0, all -> debt.pay(false, () -> 0, sweep -> sweep.add(10_000, 10_000)));
         assertThat(debt.isDue(() -> 0)).isFalse();
         debt.written(10_000);
         assertThat(debt.isDue(() -> 0)).isTrue();

@@ -50,6 +50,7 @@ import org.apache.cassandra.schema.TableMetadataRef;
 import org.apache.cassandra.service.ActiveRepairService;
 import org.apache.cassandra.utils.ByteBufferUtil;
 import org.apache.cassandra.utils.CounterId;
+import org.apache.cassandra.utils.concurrent.OpOrder;
 import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
@@ -143,6 +144,7 @@ class MigrateInTest {
         Hollow.set(cfs, ColumnFamilyStore.class, "metadata", table);
         Hollow.set(cfs, ColumnFamilyStore.class, "viewManager", views);
         Hollow.set(cfs, ColumnFamilyStore.class, "data", tracker);
+        Hollow.set(cfs, ColumnFamilyStore.class, "readOrdering", new OpOrder());
         MigrateIn migration = new MigrateIn(cfs, stores, stores.migration().begin("rocks"));
         // It has no indexes.
         Hollow.set(migration, MigrateIn.class, "begun", true);
@@ -240,6 +242,24 @@ class MigrateInTest {
         migration.takeStep();
         assertThat(attempts).hasSize(3);
         assertThat(migration.cfs.getLiveSSTables()).hasSize(1);
+    }
+
+    /** It may have looked for memtables when there was none of ours, and not yet for SSTables. */
+    @Test
+    @SuppressWarnings("try") // the groups are held, not used
+    void anSSTableStaysUntilQueriesFromBeforeAreOver() throws Exception {
+        MigrateIn migration = migration(3, 1);
+        try (OpOrder.Group before = migration.cfs.readOrdering.start()) {
+            for (int i = 0; i < 2; i++) assertThat(migration.takeStep()).isEqualTo(Migration.SOON);
+            assertThat(migration.state()).contains("queries");
+            assertThat(migration.cfs.getLiveSSTables()).hasSize(1);
+        }
+        try (OpOrder.Group later = migration.cfs.readOrdering.start()) {
+            assertThat(migration.takeStep()).isEqualTo(Duration.ZERO);
+            assertThat(migration.cfs.getLiveSSTables()).isEmpty();
+        }
+        // Its last reference went with the migration.
+        sstable = null;
     }
 
     /** As {@code nodetool stop} would have it: the others of its partitions are in it alone. */
@@ -376,7 +396,7 @@ class MigrateInTest {
         assertThat(refused.state()).isEqualTo("waiting: " + full.getMessage());
         // As an ALTER back would.
         assertThat(refused.stores.migration().begin("rocks")).isEqualTo(2);
-        while (!Migrations.now().isEmpty())
+        while (Migrations.now().contains(refused) || Migrations.now().contains(other))
             Uninterruptibles.sleepUninterruptibly(Duration.ofMillis(10));
     }
 }

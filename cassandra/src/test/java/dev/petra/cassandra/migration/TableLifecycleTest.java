@@ -14,6 +14,8 @@ import dev.petra.cassandra.table.TableGenerations;
 import dev.petra.cassandra.table.TableRegistry;
 import dev.petra.cassandra.table.Truncation;
 import dev.petra.engine.EngineSettings;
+import java.io.IOException;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
@@ -21,13 +23,20 @@ import java.util.Objects;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentMap;
 import org.apache.cassandra.db.ColumnFamilyStore;
+import org.apache.cassandra.db.Directories;
 import org.apache.cassandra.db.Keyspace;
+import org.apache.cassandra.db.lifecycle.Tracker;
+import org.apache.cassandra.db.view.TableViews;
+import org.apache.cassandra.io.FSWriteError;
+import org.apache.cassandra.io.util.File;
 import org.apache.cassandra.schema.TableId;
 import org.apache.cassandra.schema.TableMetadataRef;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /** What a migration, a TRUNCATE and an import do when they meet. */
 class TableLifecycleTest {
@@ -56,6 +65,7 @@ class TableLifecycleTest {
         Hollow.set(cfs, ColumnFamilyStore.class, "keyspace", keyspace);
         Hollow.set(cfs, ColumnFamilyStore.class, "metadata", metadata);
         Hollow.set(cfs, ColumnFamilyStore.class, "name", "t");
+        Hollow.set(cfs, ColumnFamilyStore.class, "data", Tracker.newDummyTracker());
         tables.put(metadata.id, cfs);
         TableRegistry.put(cfs, stores);
     }
@@ -103,5 +113,50 @@ class TableLifecycleTest {
         tables.clear();
         truncate();
         assertThat(stores.isDropped()).isTrue();
+    }
+
+    /** A switch that cannot succeed would be a flush for nothing. */
+    @Test
+    void aTableThatLeavesIsNotPreparedToComeBackBeforeThatCanBeNoted() throws IOException {
+        long out = stores.migration().begin("rocks");
+        Path inTheWay = Files.createDirectories(table.resolve("rocksdb/MOVING.next"));
+        assertThatThrownBy(() -> TableLifecycle.prepareArrival(cfs, ENGINE))
+                .isInstanceOf(FSWriteError.class);
+        Files.delete(inTheWay);
+        TableLifecycle.prepareArrival(cfs, ENGINE);
+        assertThat(stores.migration().isCurrent(out)).isTrue();
+    }
+
+    /** A table without anything in an engine. */
+    private void leaveEngine() {
+        TableRegistry.remove(cfs);
+        Directories directories = Hollow.of(Directories.class);
+        Hollow.set(directories, Directories.class, "dataPaths", new File[] {new File(table)});
+        TableViews views = Hollow.of(TableViews.class);
+        Hollow.set(views, TableViews.class, "views", List.of());
+        Hollow.set(cfs, ColumnFamilyStore.class, "directories", directories);
+        Hollow.set(cfs, ColumnFamilyStore.class, "viewManager", views);
+    }
+
+    /** Nobody could have used it before a restart, though all of it is in Cassandra's storage. */
+    @ParameterizedTest
+    @ValueSource(strings = {"rocksdb/MOVING.next", "rocksdb/7"})
+    void aTableWhoseWayIntoAnEngineCannotBeginStaysWhereItIs(String obstacle) throws IOException {
+        leaveEngine();
+        Path inTheWay = Files.createDirectories(table.resolve(obstacle));
+        assertThat(TableLifecycle.next(cfs, ENGINE)).isNull();
+        assertThat(TableRegistry.contains(cfs)).isFalse();
+        assertThatThrownBy(() -> TableLifecycle.prepareArrival(cfs, ENGINE))
+                .isInstanceOfAny(FSWriteError.class, IllegalStateException.class);
+        Files.delete(inTheWay);
+        // A flush may have asked, or TRUNCATE or DROP.
+        assertThat(TableLifecycle.next(cfs, ENGINE)).isNull();
+        TableLifecycle.prepareArrival(cfs, ENGINE);
+        assertThat(TableRegistry.contains(cfs)).isFalse();
+        assertThat(TableLifecycle.next(cfs, ENGINE)).isNotNull();
+        TableGenerations arriving = Objects.requireNonNull(TableRegistry.find(cfs));
+        assertThat(arriving.migration().isUnderWay()).isTrue();
+        // The one that has begun ends with its next step, as by an ALTER back.
+        assertThat(arriving.migration().begin("rocks")).isEqualTo(2);
     }
 }

@@ -4,6 +4,7 @@ package dev.petra.cassandra.shadow;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import dev.petra.cassandra.Hollow;
 import dev.petra.cassandra.TestTables;
 import dev.petra.engine.EngineSettings;
 import dev.petra.engine.StorageEngine;
@@ -14,25 +15,41 @@ import dev.petra.engine.conformance.UpdateBuilder;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.UUID;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicLong;
+import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.SinglePartitionReadCommand;
 import org.apache.cassandra.db.Slice;
 import org.apache.cassandra.db.Slices;
 import org.apache.cassandra.db.filter.ClusteringIndexSliceFilter;
+import org.apache.cassandra.db.lifecycle.Tracker;
+import org.apache.cassandra.db.lifecycle.View;
+import org.apache.cassandra.db.marshal.UTF8Type;
 import org.apache.cassandra.db.partitions.PartitionUpdate;
 import org.apache.cassandra.db.rows.UnfilteredRowIterator;
 import org.apache.cassandra.db.rows.UnfilteredRowIterators;
 import org.apache.cassandra.db.transform.Transformation;
+import org.apache.cassandra.io.sstable.Descriptor;
+import org.apache.cassandra.io.sstable.SSTable;
+import org.apache.cassandra.io.sstable.SequenceBasedSSTableId;
+import org.apache.cassandra.io.sstable.format.big.BigTableReader;
+import org.apache.cassandra.io.util.File;
 import org.apache.cassandra.schema.TableId;
 import org.apache.cassandra.schema.TableMetadata;
 import org.apache.cassandra.utils.ByteBufferUtil;
+import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.EnumSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** A deletion hides many rows, so that one step to the next row takes as long as a read of them. */
+/**
+ * When two answers are of one moment, and what may be compared at all. A deletion hides many rows,
+ * so that one step to the next row takes as long as a read of them.
+ */
 class AttemptTest {
     private static final TestTable TABLE =
             TestTable.of("CREATE TABLE t (k text, c int, v text, PRIMARY KEY (k, c))");
@@ -179,5 +196,162 @@ class AttemptTest {
         assertThat(Attempt.isAlike(counts, counts.unbuild().flags(table.flags).build()))
                 .as("counters")
                 .isFalse();
+    }
+
+    // One moment
+
+    private static final long NOW = 1_000;
+
+    private final ColumnFamilyStore cfs = Hollow.of(ColumnFamilyStore.class);
+    private final AtomicLong clock = new AtomicLong(NOW);
+    private final AtomicInteger compared = new AtomicInteger();
+    private Shadow shadow;
+    private ShadowCopy copy;
+
+    /** What happens while both sides are read. */
+    private Runnable meanwhile = () -> {};
+
+    private Comparison.Outcome outcome = Comparison.Outcome.EQUAL;
+
+    @BeforeEach
+    void begin() {
+        HollowShadow.begin(cfs, TABLE.metadata());
+        shadow = HollowShadow.of(cfs, false);
+        copy = copy(1);
+        HollowShadow.has(shadow, copy);
+    }
+
+    private ShadowCopy copy(long number) {
+        return HollowShadow.copy(cfs, number, NOW, () -> null);
+    }
+
+    private Attempt attempt(SinglePartitionReadCommand command) {
+        return new Attempt(shadow, copy, command, Attempt.Extent.rows(1)) {
+            @Override
+            long nowInSeconds() {
+                return clock.get();
+            }
+
+            @Override
+            Comparison.Outcome compare(long now) {
+                compared.incrementAndGet();
+                meanwhile.run();
+                return outcome;
+            }
+        };
+    }
+
+    /** Each is noticed by one condition of an attempt, and by no other. */
+    private enum Meanwhile {
+        A_WRITE_BEGINS,
+        A_WRITE_BEGINS_AND_ENDS,
+        THE_TABLE_HAS_AN_SSTABLE_OF_WHICH_THE_COPY_WAS_NOT_TOLD,
+        AN_SSTABLE_ARRIVES_AND_IS_COPIED,
+        THE_COPY_IS_SEALED,
+        ANOTHER_COPY_TAKES_ITS_PLACE,
+        A_COLUMN_IS_ADDED,
+        THE_GRACE_IS_ALTERED,
+        THE_CLOCK_PASSES_THE_TIME_OF_THE_COMPARISON
+    }
+
+    private void happens(Meanwhile what) {
+        int stripe = WriteClock.stripe(TABLE.key("k"));
+        switch (what) {
+            case A_WRITE_BEGINS -> copy.clock.begin(stripe);
+            case A_WRITE_BEGINS_AND_ENDS -> {
+                copy.clock.begin(stripe);
+                copy.clock.end(stripe);
+            }
+            case THE_TABLE_HAS_AN_SSTABLE_OF_WHICH_THE_COPY_WAS_NOT_TOLD -> {
+                BigTableReader came = Hollow.of(BigTableReader.class);
+                Descriptor descriptor =
+                        new Descriptor(new File("/t"), "ks", "t", new SequenceBasedSSTableId(1));
+                Hollow.set(came, SSTable.class, "descriptor", descriptor);
+                View view = Hollow.of(View.class);
+                Hollow.set(view, View.class, "sstables", Set.of(came));
+                Hollow.set(cfs.getTracker(), Tracker.class, "view", view);
+            }
+            case AN_SSTABLE_ARRIVES_AND_IS_COPIED ->
+                    Hollow.set(copy, ShadowCopy.class, "arrivals", 1L);
+            case THE_COPY_IS_SEALED -> copy.seal();
+            case ANOTHER_COPY_TAKES_ITS_PLACE -> HollowShadow.has(shadow, copy(2));
+            case A_COLUMN_IS_ADDED ->
+                    HollowShadow.become(
+                            cfs,
+                            TABLE.metadata()
+                                    .unbuild()
+                                    .addRegularColumn("w", UTF8Type.instance)
+                                    .build());
+            case THE_GRACE_IS_ALTERED ->
+                    HollowShadow.become(cfs, TABLE.metadata().unbuild().gcGraceSeconds(1).build());
+            // It is five seconds ahead of the clock.
+            case THE_CLOCK_PASSES_THE_TIME_OF_THE_COMPARISON -> clock.set(NOW + 6);
+        }
+    }
+
+    @ParameterizedTest
+    @EnumSource(Meanwhile.class)
+    void notOfOneMomentIf(Meanwhile what) {
+        meanwhile = () -> happens(what);
+        Attempt attempt = attempt(all("k"));
+        assertThat(attempt.run()).isNull();
+        assertThat(compared).hasValue(1);
+        assertThat(attempt.isOfOneMoment()).isFalse();
+        assertThat(attempt.isUnreadable()).isFalse();
+    }
+
+    /** Of what it leaves open, the next attempt asks more. */
+    @ParameterizedTest
+    @EnumSource(Meanwhile.class)
+    void whatTookTooLongSaysSoAllTheSame(Meanwhile what) {
+        meanwhile = () -> happens(what);
+        outcome = Comparison.Outcome.TOO_LONG;
+        Attempt attempt = attempt(all("k"));
+        assertThat(attempt.run()).isEqualTo(Comparison.Outcome.TOO_LONG);
+        assertThat(attempt.isOfOneMoment()).isFalse();
+    }
+
+    @Test
+    void otherwiseOfOneMoment() {
+        int other = WriteClock.stripe(TABLE.key("other"));
+        meanwhile =
+                () -> {
+                    copy.clock.begin(other);
+                    clock.set(NOW + 5);
+                };
+        Attempt attempt = attempt(all("k"));
+        assertThat(attempt.run()).isEqualTo(Comparison.Outcome.EQUAL);
+        assertThat(attempt.isOfOneMoment()).isTrue();
+    }
+
+    /** It has shown more before, and something may have been compacted by that. */
+    @Test
+    void aClockThatHasGoneBackIsNoLongerAsked() {
+        Hollow.set(shadow, Shadow.class, "latest", NOW + 100);
+        meanwhile = () -> clock.set(NOW + 105);
+        assertThat(attempt(all("k")).run()).isEqualTo(Comparison.Outcome.EQUAL);
+        clock.set(NOW);
+        meanwhile = () -> clock.set(NOW + 106);
+        assertThat(attempt(all("k")).run()).isNull();
+    }
+
+    private enum Before {
+        A_WRITE_IS_UNDER_WAY,
+        THE_COPY_IS_SEALED,
+        THE_STATEMENT_IS_OF_OTHER_COLUMNS
+    }
+
+    @ParameterizedTest
+    @EnumSource(Before.class)
+    void nothingIsReadIf(Before what) {
+        switch (what) {
+            case A_WRITE_IS_UNDER_WAY -> happens(Meanwhile.A_WRITE_BEGINS);
+            case THE_COPY_IS_SEALED -> happens(Meanwhile.THE_COPY_IS_SEALED);
+            case THE_STATEMENT_IS_OF_OTHER_COLUMNS -> happens(Meanwhile.A_COLUMN_IS_ADDED);
+        }
+        Attempt attempt = attempt(all("k"));
+        assertThat(attempt.run()).isNull();
+        assertThat(compared).hasValue(0);
+        assertThat(attempt.isOfOneMoment()).isFalse();
     }
 }

@@ -3,6 +3,7 @@ package dev.petra.cassandra.shadow;
 
 import static dev.petra.engine.conformance.UpdateBuilder.LONG_AGO;
 import static org.apache.cassandra.utils.ByteBufferUtil.bytes;
+import static org.apache.cassandra.utils.ByteBufferUtil.hexToBytes;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
@@ -195,6 +196,37 @@ class ComparisonTest {
         differ(
                 update().at(5).deleteRange(TABLE.from(1), TABLE.to(5)),
                 update().at(6).deleteRange(TABLE.from(1), TABLE.to(5)));
+    }
+
+    /** Where the type takes them for equal, too: they are of another partition. */
+    @Test
+    void otherBytesOfAPartitionKey() {
+        TestTable varints = TestTable.of("CREATE TABLE t (k varint PRIMARY KEY, v text)");
+        for (String other : List.of("01", "0001")) {
+            PartitionUpdate one =
+                    varints.update(hexToBytes("01")).at(5).row().set("v", "a").end().build();
+            PartitionUpdate another =
+                    varints.update(hexToBytes(other)).at(5).row().set("v", "a").end().build();
+            for (boolean isOneSided : List.of(false, true))
+                try (UnfilteredRowIterator first = one.unfilteredIterator();
+                        UnfilteredRowIterator second = another.unfilteredIterator()) {
+                    Comparison comparison =
+                            new Comparison(
+                                    varints.metadata(), varints.all(), NOW, NOW - GRACE, false);
+                    assertThat(
+                                    isOneSided
+                                            ? comparison.missing(first, second)
+                                            : comparison.compare(first, second, 10))
+                            .isEqualTo(
+                                    other.equals("01")
+                                            ? Comparison.Outcome.EQUAL
+                                            : new Comparison.Outcome(
+                                                    Comparison.Result.DIFFERENT,
+                                                    "the partition's key",
+                                                    "0x01",
+                                                    "0x0001"));
+                }
+        }
     }
 
     @Test

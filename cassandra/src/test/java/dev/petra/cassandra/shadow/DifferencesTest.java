@@ -9,7 +9,7 @@ import org.junit.jupiter.api.Test;
 
 class DifferencesTest {
     private final AtomicLong now = new AtomicLong();
-    private final Differences differences = new Differences("ks.t", now::get);
+    private final Differences differences = new Differences("ks.t", now::get, () -> false);
 
     private boolean add(String key) {
         return differences.add(new Differences.Difference(1, key, "row 1", "a", "b"));

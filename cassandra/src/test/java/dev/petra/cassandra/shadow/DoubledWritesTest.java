@@ -18,6 +18,8 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Random;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
@@ -37,6 +39,8 @@ class DoubledWritesTest {
             TestTable.of(
                     "CREATE TABLE t (k text, c text, d int, s text STATIC, v int, b blob, m"
                             + " map<text, text>, PRIMARY KEY (k, c, d))");
+
+    private static final long HOUR_MILLIS = TimeUnit.HOURS.toMillis(1);
 
     @TempDir Path directory;
 
@@ -58,9 +62,11 @@ class DoubledWritesTest {
     }
 
     private ShadowStore shadow() {
-        TableStore store =
-                engine.openStore(TABLE.spec(directory.resolve(Integer.toString(++opened))));
-        return new ShadowStore("ks.t", waiting(store));
+        return new ShadowStore("ks.t", waiting(store()));
+    }
+
+    private TableStore store() {
+        return engine.openStore(TABLE.spec(directory.resolve(Integer.toString(++opened))));
     }
 
     /** A store whose engine takes nothing for a while. */
@@ -123,6 +129,93 @@ class DoubledWritesTest {
                 next.store.read(TABLE.key("k"), Slices.ALL, TABLE.all(), false)) {
             assertThat(rows).isNotNull();
         }
+    }
+
+    @Test
+    void anEngineThatTakesNothingHoldsUpOtherShadowsForAMomentOnly() throws Exception {
+        ShadowStore behind = shadow();
+        ShadowStore other = new ShadowStore("ks.other", store());
+        add(behind, smallCells("a"));
+        add(other, smallCells("b"));
+        awaitNoneQueued(other);
+        assertThat(behind.queued).hasValue(1);
+        assertThat(other.isOver()).isFalse();
+    }
+
+    /** Each of which waits for its engine. */
+    @Test
+    void manyWritesCallAllThreads() throws Exception {
+        awaitAllThreads(TABLE.update("k").deletePartition().build(), 1_000);
+    }
+
+    /** Else the bound is met before the other threads are there. */
+    @Test
+    void largeWritesCallAllThreadsBeforeTheBound() throws Exception {
+        PartitionUpdate large = smallCells("k");
+        int count = (int) (DoubledWrites.MAX_BYTES / 2 / DoubledWrites.heapBytes(large));
+        assertThat(count).isLessThan(200);
+        awaitAllThreads(large, count);
+    }
+
+    private void awaitAllThreads(PartitionUpdate update, int count) throws Exception {
+        DoubledWrites called = new DoubledWrites(HOUR_MILLIS, 1);
+        called.start();
+        Set<Thread> threads = ConcurrentHashMap.newKeySet();
+        CountDownLatch go = new CountDownLatch(1);
+        ShadowStore shadow =
+                new ShadowStore("ks.t", store()) {
+                    @Override
+                    void looked(PartitionUpdate any) {
+                        threads.add(Thread.currentThread());
+                        try {
+                            go.await();
+                        } catch (InterruptedException e) {
+                            Thread.currentThread().interrupt();
+                        }
+                    }
+                };
+        for (int i = 0; i < count; i++) called.add(Doubled.begin(shadow, update));
+        while (threads.size() < 4) TimeUnit.MILLISECONDS.sleep(1);
+        go.countDown();
+        awaitNoneQueued(shadow);
+        assertThat(shadow.isOver()).isFalse();
+    }
+
+    /** Else the table would answer reads of it for longer. */
+    @Test
+    void noWriteToAShadowThatAnswersWaitsForARest() throws Exception {
+        DoubledWrites resting = new DoubledWrites(HOUR_MILLIS, HOUR_MILLIS);
+        resting.start();
+        ShadowStore shadow = new ShadowStore("ks.t", store());
+        shadow.answers = true;
+        for (int i = 0; i < 2; i++) {
+            resting.add(Doubled.begin(shadow, smallCells("k")));
+            awaitNoneQueued(shadow);
+        }
+        // The other way round it rests when it has taken all, and takes nothing meanwhile.
+        shadow.answers = false;
+        do {
+            resting.add(Doubled.begin(shadow, smallCells("k")));
+            TimeUnit.MILLISECONDS.sleep(20);
+        } while (shadow.queued.get() == 0);
+    }
+
+    @Test
+    void anErrorEndsTheShadowAndNoThread() throws Exception {
+        ShadowStore broken =
+                new ShadowStore("ks.broken", store()) {
+                    @Override
+                    void looked(PartitionUpdate update) {
+                        throw new AssertionError("for a test");
+                    }
+                };
+        for (int i = 0; i < 8; i++) add(broken, smallCells("a"));
+        awaitNoneQueued(broken);
+        assertThat(broken.isOver()).isTrue();
+        ShadowStore other = new ShadowStore("ks.other", store());
+        add(other, smallCells("b"));
+        awaitNoneQueued(other);
+        assertThat(other.isOver()).isFalse();
     }
 
     /** Else a shadow of a table that is always written would never be taken for complete. */

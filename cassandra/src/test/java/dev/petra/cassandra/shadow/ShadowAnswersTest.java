@@ -7,10 +7,6 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import dev.petra.cassandra.Hollow;
 import dev.petra.cassandra.TestTables;
 import dev.petra.cassandra.shadow.DoubledWrites.Doubled;
-import dev.petra.engine.TableStore;
-import java.lang.reflect.Proxy;
-import java.util.HashMap;
-import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.CopyOnWriteArrayList;
@@ -69,31 +65,14 @@ class ShadowAnswersTest {
 
     @BeforeEach
     void begin() {
-        Hollow.set(
-                cfs, ColumnFamilyStore.class, "metadata", TableMetadataRef.forOfflineTools(TABLE));
-        Tracker tracker = Tracker.newDummyTracker();
-        Hollow.set(cfs, ColumnFamilyStore.class, "data", tracker);
+        HollowShadow.begin(cfs, TABLE);
         compaction(Map.of());
         TableViews views = Hollow.of(TableViews.class);
         Hollow.set(views, TableViews.class, "views", new CopyOnWriteArrayList<>());
         Hollow.set(cfs, ColumnFamilyStore.class, "viewManager", views);
-        shadow =
-                new Shadow(
-                        cfs,
-                        ShadowFactory.consume(new HashMap<>(Map.of("engine", "rocks")), true),
-                        null);
-        TableStore store =
-                (TableStore)
-                        Proxy.newProxyInstance(
-                                getClass().getClassLoader(),
-                                new Class<?>[] {TableStore.class},
-                                (proxy, method, arguments) ->
-                                        method.getName().equals("read") ? read() : null);
-        copy =
-                new ShadowCopy(
-                        cfs, store, 1, new LateWrites(), () -> new LateWrites.Moment(NOW, 10));
-        copy.resume(List.of(), null);
-        Hollow.set(shadow, Shadow.class, "copy", copy);
+        shadow = HollowShadow.of(cfs, true);
+        copy = HollowShadow.copy(cfs, 1, NOW, this::read);
+        HollowShadow.has(shadow, copy);
     }
 
     private void compaction(Map<String, String> options) {

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.cassandra.shadow;
+
+import dev.petra.cassandra.Hollow;
+import dev.petra.engine.TableStore;
+import java.lang.reflect.Proxy;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import org.apache.cassandra.db.ColumnFamilyStore;
+import org.apache.cassandra.db.lifecycle.Tracker;
+import org.apache.cassandra.schema.TableMetadata;
+import org.apache.cassandra.schema.TableMetadataRef;
+import org.jspecify.annotations.Nullable;
+
+/** Shadows of tables without a node, whose copies have caught up. */
+final class HollowShadow {
+    private HollowShadow() {}
+
+    /** What a store does for a read. */
+    interface Reading {
+        @Nullable Object read() throws Throwable;
+    }
+
+    /** Has a hollow table become that one, without SSTables. */
+    static void begin(ColumnFamilyStore cfs, TableMetadata table) {
+        become(cfs, table);
+        Hollow.set(cfs, ColumnFamilyStore.class, "data", Tracker.newDummyTracker());
+    }
+
+    /** Alters it. */
+    static void become(ColumnFamilyStore cfs, TableMetadata table) {
+        Hollow.set(
+                cfs, ColumnFamilyStore.class, "metadata", TableMetadataRef.forOfflineTools(table));
+    }
+
+    static Shadow of(ColumnFamilyStore cfs, boolean answers) {
+        return new Shadow(
+                cfs,
+                ShadowFactory.consume(new HashMap<>(Map.of("engine", "rocks")), answers),
+                null);
+    }
+
+    /**
+     * A copy that has all of a table.
+     *
+     * @param now of the clock of the table's compactions, in seconds
+     * @param reading what a read of its store gives; everything else does nothing
+     */
+    static ShadowCopy copy(ColumnFamilyStore cfs, long number, long now, Reading reading) {
+        TableStore store =
+                (TableStore)
+                        Proxy.newProxyInstance(
+                                HollowShadow.class.getClassLoader(),
+                                new Class<?>[] {TableStore.class},
+                                (proxy, method, arguments) ->
+                                        method.getName().equals("read") ? reading.read() : null);
+        ShadowCopy copy =
+                new ShadowCopy(
+                        cfs, store, number, new LateWrites(), () -> new LateWrites.Moment(now, 10));
+        copy.resume(List.of(), null);
+        return copy;
+    }
+
+    /** Has a shadow that copy. */
+    static void has(Shadow shadow, ShadowCopy copy) {
+        Hollow.set(shadow, Shadow.class, "copy", copy);
+    }
+}
