@@ -42,7 +42,7 @@ final class CompareCommand implements Callable<Integer> {
     private String table = "";
 
     @Option(
-            names = "--token-range",
+            names = {"--range", "--token-range"},
             paramLabel = "START:END",
             description = "Compares only tokens behind START, up to END; default: all.")
     private String tokenRange = "";
@@ -116,6 +116,14 @@ final class CompareCommand implements Callable<Integer> {
         if (isWell && !isTested) out.println("  nothing was compared, which says nothing");
         RowWriter.flush(out);
         return !isWell ? Main.FAILED : isTested ? 0 : Main.NOTHING_COMPARED;
+    }
+
+    /** Whether a row of {@code petra.comparisons} is of all of a table and its shadow. */
+    static boolean isOfAll(Row row) {
+        return String.valueOf(row.getString("token_range")).isEmpty()
+                // A node of an older version compares with shadows only.
+                && (!row.getColumnDefinitions().contains("snapshot")
+                        || String.valueOf(row.getString("snapshot")).isEmpty());
     }
 
     /** A row of {@code petra.comparisons} in a line. */

@@ -24,7 +24,7 @@ public record ContainerNodes(String name, String image, IntFunction<List<String>
     private static final String LEFT = "dev.petra.left";
     private static final int DEFAULT_HEAP = 512;
     private static final String PROGRAM = "docker, which must be on PATH";
-    private static final long POLL_MILLIS = 500;
+    private static final long POLL_MILLIS = 1_000;
 
     @Override
     public String place() {
@@ -138,8 +138,11 @@ public record ContainerNodes(String name, String image, IntFunction<List<String>
 
     private void awaitHealth(int number) {
         long deadline = System.nanoTime() + BOOT.toNanos();
-        while (!inspect(number, "{{.State.Health.Status}}").equals("healthy")) {
-            if (!isRunning(number))
+        while (true) {
+            // In one question: each is a process of its own.
+            String state = inspect(number, "{{.State.Running}} {{.State.Health.Status}}");
+            if (state.equals("true healthy")) return;
+            if (!state.startsWith("true"))
                 throw new NodeException(
                         "node %d has ended: %s"
                                 .formatted(

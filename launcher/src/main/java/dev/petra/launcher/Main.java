@@ -48,8 +48,16 @@ public final class Main implements Runnable {
     /** Runs a command line and ends this JVM with its exit code. */
     public static void main(String[] args) {
         LogManager.getLogManager().reset(); // Else Netty writes warnings to the error output.
-        System.exit(
-                commandLine(writer(FileDescriptor.out), writer(FileDescriptor.err)).execute(args));
+        System.exit(run(writer(FileDescriptor.out), writer(FileDescriptor.err), args));
+    }
+
+    /**
+     * Runs a command line in this JVM, of which it changes nothing.
+     *
+     * @return the exit code
+     */
+    public static int run(PrintWriter out, PrintWriter err, String... args) {
+        return commandLine(out, err).execute(args);
     }
 
     /** Makes the command line parser of the whole command. */

@@ -24,18 +24,30 @@ public final class NodeProcess {
     private static final Duration STOP_TIMEOUT = Duration.ofSeconds(90);
     private static final Duration KILL_TIMEOUT = Duration.ofSeconds(30);
 
+    /** For a line that a changed {@code logback.xml} may leave out. */
+    private static final Duration LOGGED = Duration.ofSeconds(5);
+
     private final NodeConfig config;
     private final NodeDirectory directory;
     private final PidFile pidFile;
     private final LogFile systemLog;
     private final LogFile output;
+    private final Duration logged;
     private volatile @Nullable Process process;
     private volatile @Nullable NodeSettings settings;
     private @Nullable Thread endHook;
 
     /** Makes a node that does not run yet; writes no files. */
     public NodeProcess(NodeConfig config) {
+        this(config, LOGGED);
+    }
+
+    /**
+     * @param logged how long to wait, once the port is open, for the log to say that the node is up
+     */
+    NodeProcess(NodeConfig config, Duration logged) {
         this.config = config;
+        this.logged = logged;
         this.directory = config.directory();
         this.pidFile = new PidFile(directory);
         this.systemLog = new LogFile(directory.systemLog());
@@ -54,7 +66,7 @@ public final class NodeProcess {
     }
 
     /**
-     * Waits until the port of CQL is open.
+     * Waits until the node takes CQL.
      *
      * @throws NodeException with the end of the log, as soon as the process ends, or after the
      *     timeout
@@ -67,7 +79,7 @@ public final class NodeProcess {
     }
 
     /**
-     * Waits until the port of CQL is open, and returns whether it is; false after the timeout.
+     * Waits until the node takes CQL, and returns whether it does; false after the timeout.
      *
      * @throws NodeException with the end of the log, as soon as the process ends
      */
@@ -75,16 +87,33 @@ public final class NodeProcess {
         long start = System.nanoTime();
         NodeSettings reach = settings();
         while (!Ports.isOpen(reach.rpcAddress(), reach.nativePort())) {
-            if (!isAlive()) {
-                forget();
-                throw new NodeException(
-                        "the node ended before CQL was open (exit code %d, log %s)\n%s"
-                                .formatted(exitCode(), logFile(), tail()));
-            }
+            checkAlive();
             if (System.nanoTime() - start > timeout.toNanos()) return false;
             Processes.pause();
         }
+        awaitAnswers();
         return true;
+    }
+
+    /**
+     * Cassandra opens the port a moment before it takes requests, and answers until then that it is
+     * shutting down.
+     */
+    private void awaitAnswers() {
+        long opened = System.nanoTime();
+        while (!systemLog.newText().contains("Startup complete")
+                && System.nanoTime() - opened < logged.toNanos()) {
+            checkAlive();
+            Processes.pause();
+        }
+    }
+
+    private void checkAlive() {
+        if (isAlive()) return;
+        forget();
+        throw new NodeException(
+                "the node ended before CQL was open (exit code %d, log %s)\n%s"
+                        .formatted(exitCode(), logFile(), tail()));
     }
 
     /** Whether the process runs. */

@@ -13,8 +13,10 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.Set;
 import java.util.TreeMap;
 import java.util.concurrent.Callable;
+import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Mixin;
@@ -43,8 +45,9 @@ final class ShadowCommand implements Runnable {
             description = {
                 "Asks all nodes of a cluster how far their shadows are and whether reads had the"
                         + " same answers from them.",
-                "The exit code is 0 if each shadow has caught up, gave at least one equal answer,"
-                        + " and no other; 3 if all that is missing is that something was compared."
+                "The exit code is 0 if each shadow has caught up, gave at least one equal answer"
+                        + " or holds nothing, and gave no other; 3 if all that is missing is that"
+                        + " something was compared."
                         + " It does not say that all of a table was compared: that is for 'petra"
                         + " compare', of which the report shows the last result."
             })
@@ -70,7 +73,7 @@ final class ShadowCommand implements Runnable {
         }
 
         /**
-         * @param comparison of all of the table, or null
+         * @param comparison the last one by {@code petra compare}, or null
          */
         private record Shadow(Node node, Row figures, @Nullable Row comparison) {
             String table() {
@@ -107,7 +110,23 @@ final class ShadowCommand implements Runnable {
 
             /** Whether it has caught up, and no comparison has told anything. */
             boolean isUntested() {
-                return isCaughtUp() && count("equal") + count("different") == 0;
+                return isCaughtUp() && !wasCompared() && !holdsNothing();
+            }
+
+            boolean wasCompared() {
+                return count("equal") + count("different") > 0;
+            }
+
+            /** Whether all was compared and was nothing, as on a node that is no replica. */
+            boolean holdsNothing() {
+                Row last = comparison;
+                return last != null
+                        && CompareCommand.isOfAll(last)
+                        && last.getBoolean("complete")
+                        && last.getLong("compared") == 0
+                        && count("table_bytes") == 0
+                        && has(HEAP)
+                        && count(HEAP) + count(OFF_HEAP) == 0;
             }
         }
 
@@ -117,6 +136,7 @@ final class ShadowCommand implements Runnable {
             List<Node> nodes = nodes();
             Map<String, List<Shadow>> tables = new TreeMap<>();
             List<String> silent = new ArrayList<>();
+            List<Node> asked = new ArrayList<>();
             for (Node node : nodes) {
                 try (CqlClient client = options.connect(node.address(), node.port())) {
                     Map<String, Row> comparisons = new HashMap<>();
@@ -126,6 +146,7 @@ final class ShadowCommand implements Runnable {
                         tables.computeIfAbsent(shadow.table(), any -> new ArrayList<>())
                                 .add(shadow);
                     }
+                    asked.add(node);
                 } catch (CqlException e) {
                     silent.add(node + ": " + e.getMessage());
                 }
@@ -133,13 +154,16 @@ final class ShadowCommand implements Runnable {
             if (tables.isEmpty() && silent.isEmpty()) out.println("No table has a shadow.");
             boolean isWell = silent.isEmpty();
             for (Map.Entry<String, List<Shadow>> table : tables.entrySet())
-                isWell &= write(out, table.getKey(), table.getValue(), nodes.size());
+                isWell &= write(out, table.getKey(), table.getValue(), asked, nodes.size());
             for (String node : silent) out.println("Not asked: " + node);
             boolean isTested =
                     !tables.isEmpty()
                             && tables.values().stream()
-                                    .flatMap(List::stream)
-                                    .noneMatch(Shadow::isUntested);
+                                    .allMatch(
+                                            shadows ->
+                                                    shadows.stream().anyMatch(Shadow::wasCompared)
+                                                            && shadows.stream()
+                                                                    .noneMatch(Shadow::isUntested));
             if (isWell && !isTested)
                 out.println("Nothing was compared, which says nothing: see 'petra compare'");
             RowWriter.flush(out);
@@ -151,7 +175,7 @@ final class ShadowCommand implements Runnable {
         }
 
         private static boolean write(
-                PrintWriter out, String table, List<Shadow> shadows, int nodes) {
+                PrintWriter out, String table, List<Shadow> shadows, List<Node> asked, int nodes) {
             long caughtUp = shadows.stream().filter(Shadow::isCaughtUp).count();
             long different = sum(shadows, "different");
             out.printf("%s: %d of %d nodes have caught up%n", table, caughtUp, nodes);
@@ -177,14 +201,16 @@ final class ShadowCommand implements Runnable {
                                 + " within its 'memory'%n",
                         sum(shadows, HEAP) >> 20, sum(shadows, OFF_HEAP) >> 20);
             out.printf(
-                    "  reads on the slowest node, median and P99 in microseconds: table %,.0f and"
-                            + " %,.0f, shadow %,.0f and %,.0f%n",
+                    "  compared reads, each the highest of any node, median and P99 in"
+                            + " microseconds: table %,.0f and %,.0f, shadow %,.0f and %,.0f%n",
                     max(shadows, "table_read_micros_p50"),
                     max(shadows, "table_read_micros_p99"),
                     max(shadows, "shadow_read_micros_p50"),
                     max(shadows, "shadow_read_micros_p99"));
             for (Shadow shadow : shadows) {
                 if (shadow.isUntested()) out.printf("  %s: nothing was compared%n", shadow.node());
+                else if (shadow.isCaughtUp() && !shadow.wasCompared())
+                    out.printf("  %s: holds nothing of the table%n", shadow.node());
                 Row comparison = shadow.comparison();
                 out.printf(
                         "  %s: petra compare: %s%n",
@@ -210,6 +236,9 @@ final class ShadowCommand implements Runnable {
                             shadow.figures().getString("state"),
                             shadow.count("different"));
             }
+            Set<Node> with = shadows.stream().map(Shadow::node).collect(Collectors.toSet());
+            for (Node node : asked)
+                if (!with.contains(node)) out.printf("  %s: has no shadow of this table%n", node);
             if (different > 0)
                 out.println(
                         "  see petra.shadow_differences, and the log, on each node that is named"

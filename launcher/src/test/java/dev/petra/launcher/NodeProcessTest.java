@@ -13,6 +13,9 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
 import org.apache.cassandra.service.CassandraDaemon;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
@@ -53,7 +56,8 @@ final class NodeProcessTest {
         assertThat(node.isAlive()).isTrue();
         assertThat(node.nativePort()).isEqualTo(port);
         assertThat(dir.resolve("petra.pid")).content().isEqualTo(node.pid() + "\n");
-        assertThat(node.log()).isEqualTo("up\n");
+        assertThat(node.log()).isEqualTo("up\nStartup complete\n");
+        assertThat(node.logSinceStart()).isEqualTo(node.log());
         assertThat(node.outputSinceStart()).contains("listening on");
 
         node.stop();
@@ -63,9 +67,34 @@ final class NodeProcessTest {
 
         node.start();
         node.awaitCql(SOON);
+        assertThat(node.logSinceStart()).isEqualTo("up\nStartup complete\n");
         node.kill();
         assertThat(node.exitCode()).isEqualTo(137);
         assertThat(dir.resolve("petra.pid")).doesNotExist();
+    }
+
+    /** A client got "Server is shutting down" from a node that had just started. */
+    @Test
+    void aPortThatIsOpenIsNotEnough() throws Exception {
+        int port = FreePorts.next();
+        Path answers = temp.resolve("answers");
+        NodeProcess node =
+                new NodeProcess(
+                        config(port)
+                                .jvmOptions("-Dfake.port=" + port, "-Dfake.answers=" + answers)
+                                .build(),
+                        SOON);
+        started.add(node);
+        node.start();
+        CompletableFuture<Void> waits = CompletableFuture.runAsync(() -> node.awaitCql(SOON));
+        while (!Ports.isOpen("127.0.0.1", port)) Thread.sleep(20);
+
+        assertThatThrownBy(() -> waits.get(300, TimeUnit.MILLISECONDS))
+                .isInstanceOf(TimeoutException.class);
+
+        Files.createFile(answers);
+        waits.get(1, TimeUnit.MINUTES);
+        assertThat(node.log()).contains("Startup complete");
     }
 
     @Test

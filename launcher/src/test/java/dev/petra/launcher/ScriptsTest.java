@@ -177,4 +177,65 @@ final class ScriptsTest {
         }
         assertThat(health(port, "tls")).isEqualTo(1);
     }
+
+    /** As many images as were built so far. */
+    private long built(Path repository, String... options) throws Exception {
+        List<String> command =
+                Stream.concat(
+                                Stream.of(repository.resolve("docker/build").toString()),
+                                Stream.of(options))
+                        .toList();
+        String path = temp.resolve("path") + ":" + System.getenv("PATH");
+        Ended build = run(temp, Map.of("PATH", path), command.toArray(String[]::new));
+        assertThat(build.exitCode()).as(build.output()).isZero();
+        try (Stream<String> builds = Files.lines(temp.resolve("builds"))) {
+            return builds.count();
+        }
+    }
+
+    @Test
+    void anImageThatIsMadeOfTheSameIsKeptIfThatIsAskedFor() throws Exception {
+        Path repository = temp.resolve("repository");
+        script(repository.resolve("bin/petra"), "exit 0");
+        Files.copy(
+                Path.of("../docker/build"),
+                Files.createDirectories(repository.resolve("docker")).resolve("build"));
+        Path dockerfile =
+                Files.writeString(
+                        repository.resolve("docker/Dockerfile"), "ARG BASE=base\nFROM ${BASE}\n");
+        Path jar = repository.resolve("launcher/target/petra/lib/petra.jar");
+        for (Path file :
+                List.of(
+                        jar,
+                        jar.resolveSibling("exporter/exporter.jar"),
+                        repository.resolve("docker/bin/entrypoint"),
+                        repository.resolve("docker/memtable.yaml"),
+                        repository.resolve("docs/grafana/jmx-exporter.yaml"),
+                        repository.resolve("pom.xml"))) {
+            Files.createDirectories(file.resolveSibling("."));
+            Files.writeString(file, "<version>1</version>");
+        }
+        Path base = Files.writeString(temp.resolve("base"), "sha256:1");
+        script(
+                temp.resolve("path/docker"),
+                "case $1 in",
+                "  image) case $* in *Labels*) cat label ;; *) cat base ;; esac ;;",
+                "  build)",
+                "    echo >>builds",
+                "    for each; do",
+                "      case $each in dev.petra.made-of=*) echo \"${each#*=}\" >label ;; esac",
+                "    done ;;",
+                "esac");
+
+        assertThat(built(repository, "--keep")).isEqualTo(1);
+        assertThat(built(repository, "--keep")).isEqualTo(1);
+        assertThat(built(repository)).isEqualTo(2);
+        assertThat(built(repository, "--keep")).isEqualTo(2);
+        int builds = 2;
+        for (Path changed : List.of(base, dockerfile, jar)) {
+            Files.writeString(changed, "ARG BASE=other\n");
+            assertThat(built(repository, "--keep")).as("%s", changed).isEqualTo(++builds);
+            assertThat(built(repository, "--keep")).as("%s", changed).isEqualTo(builds);
+        }
+    }
 }

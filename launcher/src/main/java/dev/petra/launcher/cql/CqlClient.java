@@ -2,9 +2,11 @@
 package dev.petra.launcher.cql;
 
 import com.datastax.oss.driver.api.core.CqlSession;
+import com.datastax.oss.driver.api.core.CqlSessionBuilder;
 import com.datastax.oss.driver.api.core.DriverException;
 import com.datastax.oss.driver.api.core.config.DefaultDriverOption;
 import com.datastax.oss.driver.api.core.config.DriverConfigLoader;
+import com.datastax.oss.driver.api.core.config.ProgrammaticDriverConfigLoaderBuilder;
 import com.datastax.oss.driver.api.core.cql.ColumnDefinition;
 import com.datastax.oss.driver.api.core.cql.ColumnDefinitions;
 import com.datastax.oss.driver.api.core.cql.ExecutionInfo;
@@ -12,10 +14,12 @@ import com.datastax.oss.driver.api.core.cql.ResultSet;
 import com.datastax.oss.driver.api.core.cql.Row;
 import com.datastax.oss.driver.api.core.loadbalancing.NodeDistance;
 import com.datastax.oss.driver.api.core.metadata.Node;
+import com.datastax.oss.driver.internal.core.ssl.DefaultSslEngineFactory;
 import java.io.IOException;
 import java.io.PrintWriter;
 import java.net.InetSocketAddress;
 import java.net.Socket;
+import java.nio.file.Files;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.HashSet;
@@ -26,6 +30,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
 import java.util.regex.Pattern;
 import java.util.stream.StreamSupport;
+import org.jspecify.annotations.Nullable;
 
 /** A connection to one node only, which coordinates all statements. */
 public final class CqlClient implements AutoCloseable {
@@ -48,21 +53,33 @@ public final class CqlClient implements AutoCloseable {
      * @throws CqlException if no connection is possible
      */
     public static CqlClient connect(String address, int port, Duration timeout) {
+        return connect(address, port, timeout, CqlAccess.OPEN);
+    }
+
+    /**
+     * Connects to a node.
+     *
+     * @param timeout of each request
+     * @throws CqlException if no connection is possible
+     */
+    public static CqlClient connect(String address, int port, Duration timeout, CqlAccess access) {
         InetSocketAddress contact = new InetSocketAddress(address, port);
         if (contact.isUnresolved()) throw new CqlException("unknown address " + address);
         knock(contact, timeout);
+        CqlSessionBuilder builder =
+                CqlSession.builder()
+                        .addContactPoint(contact)
+                        .withConfigLoader(driver(timeout, access.tls()))
+                        .withNodeDistanceEvaluator(
+                                (node, datacenter) ->
+                                        isAt(node, contact)
+                                                ? NodeDistance.LOCAL
+                                                : NodeDistance.IGNORED);
+        CqlAccess.Login login = access.login();
+        if (login != null) builder.withAuthCredentials(login.user(), login.password());
         try {
-            return new CqlClient(
-                    CqlSession.builder()
-                            .addContactPoint(contact)
-                            .withConfigLoader(driver(timeout))
-                            .withNodeDistanceEvaluator(
-                                    (node, datacenter) ->
-                                            isAt(node, contact)
-                                                    ? NodeDistance.LOCAL
-                                                    : NodeDistance.IGNORED)
-                            .build());
-        } catch (DriverException e) {
+            return new CqlClient(builder.build());
+        } catch (DriverException | IllegalArgumentException e) {
             throw failed(contact, e);
         }
     }
@@ -146,7 +163,30 @@ public final class CqlClient implements AutoCloseable {
         warnings.flush();
     }
 
-    private static DriverConfigLoader driver(Duration timeout) {
+    private static DriverConfigLoader driver(Duration timeout, CqlAccess.@Nullable Tls tls) {
+        ProgrammaticDriverConfigLoaderBuilder settings = driver(timeout);
+        if (tls == null) return settings.build();
+        settings.withClass(
+                DefaultDriverOption.SSL_ENGINE_FACTORY_CLASS, DefaultSslEngineFactory.class);
+        settings.withBoolean(DefaultDriverOption.SSL_HOSTNAME_VALIDATION, tls.checksAddress());
+        CqlAccess.Store truststore = tls.truststore();
+        if (truststore != null)
+            settings.withString(DefaultDriverOption.SSL_TRUSTSTORE_PATH, path(truststore))
+                    .withString(DefaultDriverOption.SSL_TRUSTSTORE_PASSWORD, truststore.password());
+        CqlAccess.Store keystore = tls.keystore();
+        if (keystore != null)
+            settings.withString(DefaultDriverOption.SSL_KEYSTORE_PATH, path(keystore))
+                    .withString(DefaultDriverOption.SSL_KEYSTORE_PASSWORD, keystore.password());
+        return settings.build();
+    }
+
+    private static String path(CqlAccess.Store store) {
+        if (!Files.isRegularFile(store.file()) || !Files.isReadable(store.file()))
+            throw new CqlException("cannot read " + store.file());
+        return store.file().toString();
+    }
+
+    private static ProgrammaticDriverConfigLoaderBuilder driver(Duration timeout) {
         return DriverConfigLoader.programmaticBuilder()
                 .withDuration(DefaultDriverOption.REQUEST_TIMEOUT, timeout)
                 .withDuration(
@@ -165,8 +205,7 @@ public final class CqlClient implements AutoCloseable {
                 .withBoolean(DefaultDriverOption.METADATA_SCHEMA_ENABLED, false)
                 .withBoolean(DefaultDriverOption.METADATA_TOKEN_MAP_ENABLED, false)
                 .withInt(DefaultDriverOption.NETTY_IO_SIZE, 1)
-                .withInt(DefaultDriverOption.NETTY_ADMIN_SIZE, 1)
-                .build();
+                .withInt(DefaultDriverOption.NETTY_ADMIN_SIZE, 1);
     }
 
     /** Tries the port first: for a closed port the driver's message would be less clear. */
@@ -180,6 +219,10 @@ public final class CqlClient implements AutoCloseable {
 
     private static CqlException failed(InetSocketAddress contact, Exception e) {
         String reason = e.getMessage() == null ? e.getClass().getSimpleName() : e.getMessage();
+        Throwable root = e;
+        for (Throwable next = e; next != null; next = next.getCause()) root = next;
+        // Of a truststore, for example, only that says what is wrong.
+        if (!reason.contains(String.valueOf(root.getMessage()))) reason += ": " + root.getMessage();
         return new CqlException(
                 "no CQL on %s:%d: %s".formatted(contact.getHostString(), contact.getPort(), reason),
                 e);
