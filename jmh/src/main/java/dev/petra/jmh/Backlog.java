@@ -12,7 +12,7 @@ import org.HdrHistogram.Histogram;
  * compaction begins, in each third of its time, and when it is done.
  */
 final class Backlog {
-    /** An engine may look for work but every few seconds. */
+    /** An engine may look for work but every few seconds; no longer than engines are compared. */
     private static final int PATIENCE = 10;
 
     /** How long the engines are compared, of the time that anything else is measured. */
@@ -90,7 +90,8 @@ final class Backlog {
     /** From the first second in which something was compacted to the last. */
     private List<Slice> untilRest() {
         List<Slice> slices = new ArrayList<>();
-        for (int waited = 0; waited < PATIENCE && slices.isEmpty(); waited++) {
+        int patience = Math.min(PATIENCE, HORIZON * seconds);
+        for (int waited = 0; waited < patience && slices.isEmpty(); waited++) {
             Slice slice = slice();
             if (!slice.isRest()) slices.add(slice);
         }

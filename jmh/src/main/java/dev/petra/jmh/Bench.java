@@ -85,6 +85,7 @@ public final class Bench implements Callable<Integer> {
             console.flush();
             return 0;
         }
+        options.out = options.out.toAbsolutePath();
         List<Run> plan = new BenchPlan(options).runs();
         incomplete = plan.get(0).name() + ", round 1";
         int turns = options.turns();

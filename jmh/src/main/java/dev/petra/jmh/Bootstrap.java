@@ -22,7 +22,7 @@ final class Bootstrap {
     /** Of reads, in a second. */
     private static final double RATE = 400;
 
-    private static final long QUIET_SECONDS = 10;
+    private static final int QUIET_SECONDS = 10;
     private static final Duration PATIENCE = Duration.ofMinutes(30);
     private static final String BEGINS = "Executing streaming plan for Bootstrap";
     private static final String ENDS = "All sessions completed";
@@ -33,12 +33,18 @@ final class Bootstrap {
     private final Workload workload;
     private final ProcessTarget seed;
     private final SplittableRandom seeds;
+    private final int seconds;
 
-    Bootstrap(Access access, Workload workload, ProcessTarget seed, long keys) {
+    /**
+     * @param keys the seed of those that are read
+     * @param seconds how long a measurement is: before the other joins, no more than two of them
+     */
+    Bootstrap(Access access, Workload workload, ProcessTarget seed, long keys, int seconds) {
         this.access = access;
         this.workload = workload;
         this.seed = seed;
         this.seeds = new SplittableRandom(keys);
+        this.seconds = seconds;
     }
 
     /**
@@ -49,10 +55,11 @@ final class Bootstrap {
         Path directory = seed.directory().resolve("newcomer");
         NodeProcess newcomer =
                 Nodes.joining(seed.node(), directory, engine, gc, heapMiB, nativeMiB);
-        loop().run(RATE, QUIET_SECONDS);
+        int before = Math.min(QUIET_SECONDS, 2 * seconds);
+        loop().run(RATE, before);
         OpenLoop quiet = loop();
-        quiet.run(RATE, QUIET_SECONDS);
-        StallProfiler.latencies("read before", quiet.reads, QUIET_SECONDS);
+        quiet.run(RATE, before);
+        StallProfiler.latencies("read before", quiet.reads, before);
         newcomer.start();
         try {
             await(newcomer, BEGINS);
@@ -69,14 +76,13 @@ final class Bootstrap {
             Probe.Moment to = both.now();
             live.end();
             StallProfiler.stop(live.loop.reads.getTotalCount());
-            StallProfiler.latencies(
-                    "read meanwhile", live.loop.reads, (to.millis() - from.millis()) / 1000.0);
+            double streamed = (to.millis() - from.millis()) / 1000.0;
+            StallProfiler.latencies("read meanwhile", live.loop.reads, streamed);
             newcomer.awaitCql(PATIENCE);
-            Probe.Moment rested = Quiet.await(both);
+            Probe.Moment rested = Quiet.await(both, seconds);
             double bytes =
                     RECEIVED.matcher(newcomer.log()).results().mapToDouble(Bootstrap::bytes).sum();
-            double seconds = (to.millis() - from.millis()) / 1000.0;
-            StallProfiler.add("received", bytes / 1e6 / seconds, "MB/s");
+            StallProfiler.add("received", bytes / 1e6 / streamed, "MB/s");
             StallProfiler.add(
                     "cpu of both nodes until quiet",
                     (rested.all().cpuNanos() - from.all().cpuNanos()) / bytes,

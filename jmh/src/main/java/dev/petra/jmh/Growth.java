@@ -35,7 +35,7 @@ final class Growth {
     private static final int ROWS = 100;
     private static final int CLIENTS = 16;
     private static final Duration PATIENCE = Duration.ofMinutes(30);
-    private static final long REST_SECONDS = 10;
+    private static final int REST_SECONDS = 10;
     private static final Pattern WAKE_UPS = Pattern.compile("\nvoluntary_ctxt_switches:\\s+(\\d+)");
 
     private static final Pattern USED = Pattern.compile(" used (\\d+)([KM])");
@@ -45,6 +45,7 @@ final class Growth {
     private final ProcessTarget target;
     private final NodeProcess node;
     private final Of of;
+    private final int seconds;
     private int there;
 
     /** What there is more and more of. */
@@ -79,9 +80,12 @@ final class Growth {
     /**
      * Of a node with a workload whose {@link Workload#rows} is how many there are at last: tables,
      * or MiB.
+     *
+     * @param seconds how long a measurement is: a node at rest is watched for no longer than two
      */
-    Growth(Of of, Workload workload, Engine engine, ProcessTarget target) {
+    Growth(Of of, Workload workload, Engine engine, ProcessTarget target, int seconds) {
         this.of = of;
+        this.seconds = seconds;
         this.workload = workload;
         this.memtable = engine.memtable();
         this.target = target;
@@ -127,7 +131,7 @@ final class Growth {
                 millis);
         target.nodetool("flush", Workload.KEYSPACE);
         // Else the start would be beside a compaction.
-        Quiet.await(target.probe());
+        Quiet.await(target.probe(), seconds);
         restart(found);
         Quiet.await(target.probe());
         found.put(new Metric("heap in use", "KiB"), heapInUse());
@@ -231,16 +235,16 @@ final class Growth {
         Probe.Counters before = target.probe().now().all();
         Map<String, Long> wakeUps = wakeUps();
         long began = System.nanoTime();
-        LockSupport.parkNanos(TimeUnit.SECONDS.toNanos(REST_SECONDS));
-        double seconds = (System.nanoTime() - began) / 1e9;
+        LockSupport.parkNanos(TimeUnit.SECONDS.toNanos(Math.min(REST_SECONDS, 2 * seconds)));
+        double rested = (System.nanoTime() - began) / 1e9;
         Probe.Counters after = target.probe().now().all();
         found.put(
                 new Metric("cpu at rest", "ms/s"),
-                (after.cpuNanos() - before.cpuNanos()) / 1e6 / seconds);
-        found.put(new Metric("wake-ups at rest", "/s"), since(wakeUps, wakeUps()) / seconds);
+                (after.cpuNanos() - before.cpuNanos()) / 1e6 / rested);
+        found.put(new Metric("wake-ups at rest", "/s"), since(wakeUps, wakeUps()) / rested);
         found.put(
                 new Metric("written at rest", "B/s"),
-                (after.writtenBytes() - before.writtenBytes()) / seconds);
+                (after.writtenBytes() - before.writtenBytes()) / rested);
     }
 
     /** Of each thread that runs, since it began. */

@@ -3,14 +3,33 @@ package dev.petra.jmh;
 
 import dev.petra.launcher.NodeProcess;
 import dev.petra.launcher.NodeTool;
+import java.io.IOException;
 import java.net.InetSocketAddress;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
+import java.util.Map;
+import javax.management.JMException;
+import javax.management.ObjectName;
+import javax.management.remote.JMXConnector;
+import javax.management.remote.JMXConnectorFactory;
+import javax.management.remote.JMXServiceURL;
 
 /** One node in a process of its own. */
 record ProcessTarget(NodeProcess node, Path directory) implements ClientAccess.Target {
     private static final Duration PATIENCE = Duration.ofMinutes(2);
+
+    private static final String COMPACTION = "forceKeyspaceCompaction";
+
+    /** By the verbs of nodetool that are but one operation of the node, on tables of a keyspace. */
+    private static final Map<String, String> OPERATIONS =
+            Map.of(
+                    "flush", "forceKeyspaceFlush",
+                    "compact", COMPACTION,
+                    "enableautocompaction", "enableAutoCompaction",
+                    "disableautocompaction", "disableAutoCompaction");
 
     /** Starts it; one that does not take CQL in time is ended. */
     static ProcessTarget start(NodeProcess node, Path directory) {
@@ -30,10 +49,40 @@ record ProcessTarget(NodeProcess node, Path directory) implements ClientAccess.T
         return List.of(new InetSocketAddress(node.address(), node.nativePort()));
     }
 
+    /** Where it can, without a JVM of nodetool's, which takes a second of a processor. */
     @Override
     public void nodetool(String... command) {
+        String operation = OPERATIONS.get(command[0]);
+        if (operation != null && command.length > 1) {
+            invoke(operation, command[1], Arrays.copyOfRange(command, 2, command.length));
+            return;
+        }
         NodeTool.Result result = node.nodetool(command);
         if (result.exitCode() != 0) throw new IllegalStateException(result.output());
+    }
+
+    @SuppressWarnings("BanJNDI") // A node that this process has started, on loopback.
+    private void invoke(String operation, String keyspace, String[] tables) {
+        List<Object> arguments = new ArrayList<>(List.of(keyspace, tables));
+        List<String> types =
+                new ArrayList<>(List.of(String.class.getName(), String[].class.getName()));
+        if (operation.equals(COMPACTION)) {
+            // Into one SSTable.
+            arguments.add(0, false);
+            types.add(0, boolean.class.getName());
+        }
+        String address =
+                "service:jmx:rmi:///jndi/rmi://127.0.0.1:%d/jmxrmi".formatted(node.jmxPort());
+        try (JMXConnector jmx = JMXConnectorFactory.connect(new JMXServiceURL(address))) {
+            jmx.getMBeanServerConnection()
+                    .invoke(
+                            new ObjectName("org.apache.cassandra.db:type=StorageService"),
+                            operation,
+                            arguments.toArray(),
+                            types.toArray(String[]::new));
+        } catch (IOException | JMException e) {
+            throw new IllegalStateException(operation + " of " + keyspace + " failed", e);
+        }
     }
 
     @Override

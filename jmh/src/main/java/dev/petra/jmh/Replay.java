@@ -202,6 +202,7 @@ public final class Replay implements Callable<Integer> {
     public Integer call() throws IOException {
         PrintWriter console = spec.commandLine().getOut();
         List<Engine> compared = checked();
+        out = out.toAbsolutePath();
         try (Claim claim = Claim.of(out)) {
             Revision unused = Revision.measured();
             Thread hook = Leftovers.endWithThisJvm(false, console, spec.commandLine().getErr());
@@ -605,7 +606,6 @@ public final class Replay implements Callable<Integer> {
                                 .build();
                 player = new Player(session);
                 for (TableSchema table : tables) load(table, engine);
-                Quiet.await(process.probe());
                 complete = true;
             } finally {
                 if (!complete) end();

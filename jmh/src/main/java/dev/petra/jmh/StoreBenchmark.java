@@ -370,7 +370,7 @@ public class StoreBenchmark {
         Access.load(access, work, 16);
         long loaded = System.currentTimeMillis();
         access.flush();
-        Probe.Moment quiet = Quiet.await(probe);
+        Probe.Moment quiet = Quiet.await(probe, seconds);
         // Of a table that is so small that nothing was written after the first look.
         StallProfiler.stop(quiet, work.rows());
         StallProfiler.add("time to quiet", Math.max(0, quiet.millis() - loaded) / 1000.0, "s");
@@ -420,7 +420,8 @@ public class StoreBenchmark {
     @OutputTimeUnit(TimeUnit.MILLISECONDS)
     public void bootstrap() {
         ProcessTarget node = Objects.requireNonNull(process, "at the level CLIENT only");
-        new Bootstrap(access, work, node, seed).measure(Engine.of(engine), gc, heap, memory);
+        new Bootstrap(access, work, node, seed, seconds)
+                .measure(Engine.of(engine), gc, heap, memory);
     }
 
     /** More and more tables. The time that JMH reports is of no meaning. */
@@ -443,7 +444,7 @@ public class StoreBenchmark {
         ProcessTarget node = Objects.requireNonNull(process, "at the level CLIENT only");
         // A driver that follows the schema would be work for a node at rest.
         ((ClientAccess) access).disconnect();
-        new Growth(what, work, Engine.of(engine), node).measure();
+        new Growth(what, work, Engine.of(engine), node, seconds).measure();
     }
 
     /** Reads and writes, as often, at a fixed rate. The time that JMH reports is of no meaning. */

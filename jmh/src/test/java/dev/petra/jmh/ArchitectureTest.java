@@ -52,7 +52,7 @@ class ArchitectureTest {
                     List.of("migration", "shadow"),
                     List.of("index"),
                     List.of("table", "sstable"),
-                    List.of("engine", "disk", "commitlog"),
+                    List.of("engine", "disk", "commitlog", "gossip"),
                     List.of("host"),
                     List.of("agent"));
 

@@ -15,10 +15,22 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.Stream;
+import org.junit.jupiter.api.MethodOrderer;
+import org.junit.jupiter.api.Order;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.TestMethodOrder;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.api.parallel.Execution;
+import org.junit.jupiter.api.parallel.ExecutionMode;
 
-/** The command, on real nodes: tiny, for what it does and not for what comes out. */
+/**
+ * The command, on real nodes: tiny, for what it does and not for what comes out. The longest tests
+ * are first and last, which is where the threads of JUnit begin, so that they end with short ones:
+ * else the others would wait for a long one at the end. With an order, JUnit has to be told that
+ * they may run side by side.
+ */
+@TestMethodOrder(MethodOrderer.OrderAnnotation.class)
+@Execution(ExecutionMode.CONCURRENT)
 class BenchIT {
     @TempDir Path directory;
 
@@ -62,9 +74,10 @@ class BenchIT {
                                 "--seconds=1",
                                 "--heap=512",
                                 "--memory=64",
-                                "--out=" + out));
+                                // As the default is: nodes have working directories of their own.
+                                "--out=" + Path.of("").toAbsolutePath().relativize(out)));
         arguments.addAll(List.of(more));
-        for (String standard : List.of("--workload=timeseries", "--scale=0.01", "--warmups=2"))
+        for (String standard : List.of("--workload=timeseries", "--scale=0.01", "--warmups=0"))
             if (Stream.of(more)
                     .noneMatch(
                             option ->
@@ -110,8 +123,9 @@ class BenchIT {
     }
 
     @Test
+    @Order(Integer.MAX_VALUE)
     void enginesAreComparedInAReplica() throws IOException, InterruptedException {
-        Results results = results("local", "mixed,openLoop", "rocks,legacy-latest");
+        Results results = results("local", "mixed,openLoop", "rocks,legacy-latest", "--warmups=1");
         double slowest =
                 Math.min(
                         median(results, "rocks", "mixed", "throughput"),
@@ -123,7 +137,7 @@ class BenchIT {
             assertThat(median(results, engine, "mixed", "allocated")).isBetween(100.0, 200_000.0);
             assertThat(median(results, engine, "mixed", "read max"))
                     .isGreaterThanOrEqualTo(median(results, engine, "mixed", "read P99"));
-            assertThat(median(results, engine, "mixed", "warm-up")).isEqualTo(2);
+            assertThat(median(results, engine, "mixed", "warm-up")).isOne();
             assertThat(median(results, engine, "mixed", "cpu")).isPositive();
             assertThat(median(results, engine, "openLoop", "throughput"))
                     .isLessThan(1.2 * throughput);
@@ -144,17 +158,17 @@ class BenchIT {
                 .isCloseTo(StoreBenchmark.OF_CLOSED_LOOP * slowest, withPercentage(1));
     }
 
+    /** Reads of both engines are in the test of compaction that is behind. */
     @Test
     void aStoreIsMeasuredByItself() throws IOException, InterruptedException {
         boolean limited = canLimitMemory();
         Results results =
-                results("spi", "read,scan", "rocks,bare", "--total-memory=" + (limited ? 1500 : 0));
+                results("spi", "scan", "rocks,bare", "--total-memory=" + (limited ? 1500 : 0));
         for (String engine : List.of("rocks", "bare")) {
-            assertThat(median(results, engine, "read", "P99")).isPositive();
             assertThat(median(results, engine, "scan", "mean")).isPositive();
             // The heap is touched when the JVM starts.
             if (limited)
-                assertThat(median(results, engine, "read", "memory besides")).isGreaterThan(512);
+                assertThat(median(results, engine, "scan", "memory besides")).isGreaterThan(512);
         }
     }
 
@@ -181,6 +195,7 @@ class BenchIT {
     }
 
     @Test
+    @Order(3)
     void readsAreMeasuredWhileCompactionIsBehind() throws IOException, InterruptedException {
         Results results =
                 results(
@@ -212,6 +227,7 @@ class BenchIT {
     }
 
     @Test
+    @Order(Integer.MAX_VALUE - 2)
     void aNodeIsMeasuredWithMoreAndMoreTables() throws IOException, InterruptedException {
         Results results = results("client", "mixed", "rocks", "--workload=tables", "--scale=0.006");
         // In KiB.
@@ -232,6 +248,7 @@ class BenchIT {
     }
 
     @Test
+    @Order(Integer.MAX_VALUE - 1)
     void aNodeIsMeasuredWithMoreAndMoreBytes() throws IOException, InterruptedException {
         Results results = results("client", "mixed", "rocks", "--workload=bytes", "--scale=0.01");
         // In KiB; they cannot be compressed.
@@ -244,16 +261,16 @@ class BenchIT {
         assertThat(median(results, "rocks", "bytes", "time to write one with 20 MiB")).isPositive();
     }
 
+    /** Nodes with the agent are those of the tests of tables, of bytes and of one that joins. */
     @Test
     void aClientMeasuresTheNode() throws IOException, InterruptedException {
-        Results results = results("client", "mixed", "rocks,rocks-woven");
-        for (String engine : List.of("rocks", "rocks-woven")) {
-            assertThat(median(results, engine, "mixed", "throughput")).isGreaterThan(10);
-            assertThat(median(results, engine, "mixed", "resident")).isGreaterThan(100);
-        }
+        Results results = results("client", "mixed", "rocks-woven");
+        assertThat(median(results, "rocks-woven", "mixed", "throughput")).isGreaterThan(10);
+        assertThat(median(results, "rocks-woven", "mixed", "resident")).isGreaterThan(100);
     }
 
     @Test
+    @Order(1)
     void nodesThatRunSideBySideAreAskedInTurns() throws IOException, InterruptedException {
         Results results =
                 results(
@@ -263,7 +280,7 @@ class BenchIT {
                         "--live",
                         "--unequal-memory",
                         "--workload=opaque",
-                        "--rates=20,90",
+                        "--rates=20,50",
                         "--warmups=1",
                         "--rounds=2");
         for (String engine : List.of("rocks", "legacy-latest-fallback")) {
@@ -273,7 +290,7 @@ class BenchIT {
             }
             assertThat(median(results, engine, "mixed", "write P99")).isPositive();
             assertThat(median(results, engine, "scan", "mean")).isPositive();
-            for (int percent : List.of(20, 90)) {
+            for (int percent : List.of(20, 50)) {
                 String at = StoreBenchmark.at(percent);
                 assertThat(median(results, engine, "openLoop", "rate" + at))
                         .isEqualTo(median(results, "rocks", "openLoop", "rate" + at));
@@ -294,19 +311,39 @@ class BenchIT {
 
     /**
      * A run that is killed leaves its node and its control group, which the next one ends; it ends
-     * its own when it is asked to end. What Docker says is said by a script here.
+     * its own when it is asked to end.
      */
     @Test
     void nothingOutlivesARun() throws IOException, InterruptedException {
-        Process killed = start(Map.of(), endless("killed"));
-        long node = node("killed");
-        killed.destroyForcibly().waitFor();
-        assertThat(lives(node)).isTrue();
+        int attempts = 0;
+        while (!isEndedByTheNextRun("killed" + attempts)) assertThat(++attempts).isLessThan(5);
+
+        Process ended = start(Map.of(), endless("ended"));
+        long other = node("ended");
+        Owner owner = Owner.of(arguments(other)).orElseThrow();
+        ended.destroy();
+        assertThat(ended.waitFor(1, TimeUnit.MINUTES)).isTrue();
+        assertThat(lives(other)).isFalse();
+        assertThat(MemoryLimit.all()).noneMatch(group -> of(group).equals(Optional.of(owner)));
+    }
+
+    /**
+     * Kills a run. What Docker says is said by a script here.
+     *
+     * @return false if it was a run of another test that has ended what was left, as it begins with
+     *     that too
+     */
+    private boolean isEndedByTheNextRun(String name) throws IOException, InterruptedException {
+        Process killed = start(Map.of(), endless(name));
+        long node = node(name);
         Owner dead = Owner.of(arguments(node)).orElseThrow();
+        killed.destroyForcibly().waitFor();
+        if (!lives(node)) return false;
         assertThat(dead.isDead()).isTrue();
         Owner living = Owner.mine();
-        Path asked = Files.createFile(directory.resolve("asked"));
-        Path docker = Files.createDirectory(directory.resolve("bin")).resolve("docker");
+        Path bin = Files.createDirectory(directory.resolve(name + "-bin"));
+        Path asked = Files.createFile(bin.resolve("asked"));
+        Path docker = bin.resolve("docker");
         Files.writeString(
                 docker,
                 """
@@ -329,18 +366,19 @@ class BenchIT {
         assertThat(docker.toFile().setExecutable(true)).isTrue();
         Process next =
                 start(
-                        Map.of("PATH", docker.getParent() + ":" + System.getenv("PATH")),
+                        Map.of("PATH", bin + ":" + System.getenv("PATH")),
                         "--docker",
                         "--workload=kv",
                         "--operation=mixed",
                         "--engine=legacy",
-                        "--out=" + directory.resolve("next"));
+                        "--out=" + directory.resolve(name + "-next"));
         // There is no image.
         assertThat(next.waitFor()).describedAs(output()).isOne();
+        assertThat(lives(node)).isFalse();
+        if (!output().contains("ended: process " + node)) return false;
         assertThat(output())
                 .contains("left by a run that was killed, ended: process " + node)
                 .contains("ended: containers " + dead.prefix() + "x");
-        assertThat(lives(node)).isFalse();
         assertThat(MemoryLimit.all()).noneMatch(group -> of(group).equals(Optional.of(dead)));
         assertThat(asked)
                 .content()
@@ -348,14 +386,7 @@ class BenchIT {
                 .contains("network rm " + dead.prefix() + "x")
                 .doesNotContain("rm " + living)
                 .doesNotContain(living.prefix() + "y ");
-
-        Process ended = start(Map.of(), endless("ended"));
-        long other = node("ended");
-        Owner owner = Owner.of(arguments(other)).orElseThrow();
-        ended.destroy();
-        assertThat(ended.waitFor(1, TimeUnit.MINUTES)).isTrue();
-        assertThat(lives(other)).isFalse();
-        assertThat(MemoryLimit.all()).noneMatch(group -> of(group).equals(Optional.of(owner)));
+        return true;
     }
 
     /** Not if it has ended, and nobody has asked how. */
@@ -422,7 +453,7 @@ class BenchIT {
                         "--operation=read",
                         "--engine=bare,rocks",
                         "--seconds=1",
-                        "--warmups=1",
+                        "--warmups=0",
                         "--heap=256",
                         "--memory=64",
                         "--scale=0.001",
@@ -450,7 +481,11 @@ class BenchIT {
             Results incomplete = Results.read(results);
             assertThat(incomplete.incomplete())
                     .matches("kv-spi-G1-read-(bare|rocks), round \\d+ failed: (?s).+");
-            assertThat(incomplete.figures()).isNotEmpty();
+            // Of a store by itself, in a closed loop.
+            assertThat(incomplete.figures())
+                    .filteredOn(figure -> figure.metric().equals("P99"))
+                    .isNotEmpty()
+                    .allSatisfy(figure -> assertThat(figure.median()).isPositive());
             assertThat(out.resolve("report.md")).content().contains("**Incomplete**");
         } finally {
             process.destroy();
@@ -458,6 +493,7 @@ class BenchIT {
     }
 
     @Test
+    @Order(2)
     void nodesInContainersAreCompared() throws IOException, InterruptedException {
         String base = System.getenv("PETRA_DOCKER_BASE");
         boolean possible = base != null && exitCode("docker", "version") == 0;
