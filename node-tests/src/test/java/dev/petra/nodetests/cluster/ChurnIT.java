@@ -6,6 +6,9 @@ import static org.assertj.core.api.Assertions.assertThat;
 import com.datastax.oss.driver.api.core.ConsistencyLevel;
 import com.datastax.oss.driver.api.core.CqlSession;
 import com.datastax.oss.driver.api.core.DriverException;
+import com.datastax.oss.driver.api.core.cql.BatchStatement;
+import com.datastax.oss.driver.api.core.cql.BatchStatementBuilder;
+import com.datastax.oss.driver.api.core.cql.DefaultBatchType;
 import dev.petra.launcher.FreePorts;
 import dev.petra.launcher.NodeConfig;
 import dev.petra.launcher.NodeException;
@@ -165,11 +168,13 @@ class ChurnIT {
     private void write(CqlSession session, int from, int to) {
         var insert = session.prepare("INSERT INTO ks.t (p, c, v, s) VALUES (?, ?, ?, ?)");
         for (int p = from; p < to; p++) {
+            BatchStatementBuilder rows = BatchStatement.builder(DefaultBatchType.UNLOGGED);
             for (int c = 0; c < ROWS; c++) {
                 byte[] value = new byte[VALUE];
                 random.nextBytes(value);
-                session.execute(insert.bind(p, c, ByteBuffer.wrap(value), "s" + p));
+                rows.addStatement(insert.bind(p, c, ByteBuffer.wrap(value), "s" + p));
             }
+            session.execute(rows.build());
             Contents.deleteFrom(session, p);
         }
     }

@@ -28,7 +28,6 @@ import java.util.Set;
 import java.util.TreeMap;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.Stream;
-import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.CleanupMode;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -48,12 +47,9 @@ class ClusterIT {
 
     private static final int SMALL_NEW = 10;
 
-    private static final String CONTENT = "SELECT p, c, v, s, m, writetime(v) FROM ks.t";
+    private static final String CONTENT = content("ks");
 
     private static final String STOCK = "SELECT p, v, writetime(v) FROM ks.stock";
-
-    /** What is logged where both nodes have the table in the same engine. */
-    private static final String INGESTED = "slices into ks.t";
 
     private static final Map<String, Object> VIEWS_AND_SASI =
             Map.of("materialized_views_enabled", true, "sasi_indexes_enabled", true);
@@ -63,6 +59,9 @@ class ClusterIT {
 
     @TempDir(cleanup = CleanupMode.ON_SUCCESS)
     Path second;
+
+    @TempDir(cleanup = CleanupMode.ON_SUCCESS)
+    Path third;
 
     private final int seedPort = FreePorts.next();
 
@@ -108,9 +107,9 @@ class ClusterIT {
                                 .jvmOptions(TestNode.VERIFIED, AUTO_REPAIR_ENABLED));
     }
 
-    private TestNode other(boolean hasTheEngine) {
+    private TestNode other(Path directory, boolean hasTheEngine) {
         return TestNode.start(
-                second,
+                directory,
                 options ->
                         options.yaml(TestNode.mixed(hasTheEngine))
                                 .yaml(VIEWS_AND_SASI)
@@ -120,16 +119,45 @@ class ClusterIT {
                                 .jvmOptions(AUTO_REPAIR_ENABLED));
     }
 
-    private static void createKeyspace(CqlSession session, int replicas) {
-        TestNode.createKeyspace(session, "ks", replicas);
+    /** What a node has by itself, by one session: to open one takes more than many queries. */
+    private record Alone(TestNode node, CqlSession session) implements AutoCloseable {
+        static Alone at(TestNode node) {
+            return new Alone(node, node.plainSession());
+        }
+
+        Set<String> read(String select) {
+            return Contents.alone(session, node, select);
+        }
+
+        @Override
+        public void close() {
+            session.close();
+        }
+    }
+
+    private static String content(String keyspace) {
+        return "SELECT p, c, v, s, m, writetime(v) FROM " + keyspace + ".t";
+    }
+
+    /** What is logged where both nodes have the table in the same engine. */
+    private static String ingested(String keyspace) {
+        return "slices into " + keyspace + ".t";
+    }
+
+    private static void createKeyspace(CqlSession session, String keyspace, int replicas) {
+        TestNode.createKeyspace(session, keyspace, replicas);
         session.execute(
-                "CREATE TABLE ks.t (p int, c int, v text, s text static, m map<int, text>,"
+                "CREATE TABLE "
+                        + keyspace
+                        + ".t (p int, c int, v text, s text static, m map<int, text>,"
                         + " PRIMARY KEY (p, c)) WITH memtable = 'mixed'"
                         + " AND read_repair = 'NONE' AND speculative_retry = 'NEVER'");
     }
 
-    private static void write(CqlSession session, int from, int to) {
-        var insert = session.prepare("INSERT INTO ks.t (p, c, v, s, m) VALUES (?, ?, ?, ?, ?)");
+    private static void write(CqlSession session, String keyspace, int from, int to) {
+        var insert =
+                session.prepare(
+                        "INSERT INTO " + keyspace + ".t (p, c, v, s, m) VALUES (?, ?, ?, ?, ?)");
         for (int row = from; row < to; row++)
             session.execute(
                     insert.bind(
@@ -137,54 +165,69 @@ class ClusterIT {
     }
 
     /** Of every kind: a row, a range, a partition, an element. */
-    private static void delete(CqlSession session, int from, int to) {
+    private static void delete(CqlSession session, String keyspace, int from, int to) {
+        String table = keyspace + ".t";
         for (int p = from / 4; p < to / 4; p += 10) {
-            session.execute("DELETE FROM ks.t WHERE p = ? AND c = 1", p);
-            session.execute("DELETE FROM ks.t WHERE p = ? AND c >= 2", p + 1);
-            session.execute("DELETE FROM ks.t WHERE p = ?", p + 2);
-            session.execute("DELETE m FROM ks.t WHERE p = ? AND c = 3", p + 3);
-            session.execute("DELETE s FROM ks.t WHERE p = ?", p + 4);
+            session.execute("DELETE FROM " + table + " WHERE p = ? AND c = 1", p);
+            session.execute("DELETE FROM " + table + " WHERE p = ? AND c >= 2", p + 1);
+            session.execute("DELETE FROM " + table + " WHERE p = ?", p + 2);
+            session.execute("DELETE m FROM " + table + " WHERE p = ? AND c = 3", p + 3);
+            session.execute("DELETE s FROM " + table + " WHERE p = ?", p + 4);
         }
     }
 
-    private static Set<String> content(CqlSession session) {
-        return Contents.of(session, CONTENT);
+    private static Set<String> content(CqlSession session, String keyspace) {
+        return Contents.of(session, content(keyspace));
     }
 
+    /** One seed for all of it: a node that has left leaves nothing behind there. */
     @ParameterizedTest
     @ValueSource(booleans = {true, false})
-    void aNodeComesAndGoesUnderLoad(boolean newcomerHasTheEngine) throws Exception {
-        try (TestNode seed = seed();
-                CqlSession session = seed.session()) {
-            createKeyspace(session, 1);
-            session.execute(Writer.table("ks.load") + " WITH memtable = 'mixed'");
-            write(session, 0, ROWS);
-            delete(session, 0, ROWS / 2);
-            Set<String> expected = content(session);
+    void aNodeComesAndGoesAndReplicasAreBroughtTogether(boolean othersHaveTheEngine)
+            throws Exception {
+        try (TestNode seed = seed()) {
+            aNodeComesAndGoesUnderLoad(seed, othersHaveTheEngine);
+            try (TestNode other = other(third, othersHaveTheEngine)) {
+                repairBringsReplicasTogether(seed, other, othersHaveTheEngine);
+                if (!othersHaveTheEngine)
+                    aTableFailsWhileItHasAnIndexOrAViewOfAnotherNodes(seed, other);
+            }
+        }
+    }
+
+    private void aNodeComesAndGoesUnderLoad(TestNode seed, boolean newcomerHasTheEngine)
+            throws Exception {
+        String ks = "moved";
+        try (CqlSession session = seed.session()) {
+            createKeyspace(session, ks, 1);
+            session.execute(Writer.table("moved.load") + " WITH memtable = 'mixed'");
+            write(session, ks, 0, ROWS);
+            delete(session, ks, 0, ROWS / 2);
+            Set<String> expected = content(session, ks);
             List<Writer> writers = new ArrayList<>();
             for (int w = 0; w < 4; w++)
-                writers.add(new Writer(session, "ks.load", 0, w).pausing(Duration.ofMillis(5)));
+                writers.add(new Writer(session, "moved.load", 0, w).pausing(Duration.ofMillis(40)));
             writers.forEach(Thread::start);
-            try (TestNode newcomer = other(newcomerHasTheEngine)) {
+            try (TestNode newcomer = other(second, newcomerHasTheEngine)) {
                 seed.awaitRing(2);
-                assertThat(content(session)).isEqualTo(expected);
-                String[] verify = {"verify", "--force", "-e", "--check-tokens", "ks", "t"};
+                assertThat(content(session, ks)).isEqualTo(expected);
+                String[] verify = {"verify", "--force", "-e", "--check-tokens", ks, "t"};
                 assertThat(seed.tryNodetool(verify).output()).contains("does not own");
-                assertThat(newcomer.process().log().contains(INGESTED))
+                assertThat(newcomer.process().log().contains(ingested(ks)))
                         .isEqualTo(newcomerHasTheEngine);
                 // From here on what the newcomer owns is only there.
-                seed.nodetool("cleanup", "ks");
+                seed.nodetool("cleanup", ks);
                 seed.nodetool(verify);
-                assertThat(content(session)).isEqualTo(expected);
+                assertThat(content(session, ks)).isEqualTo(expected);
                 try (CqlSession there = newcomer.session()) {
-                    assertThat(content(there)).isEqualTo(expected);
+                    assertThat(content(there, ks)).isEqualTo(expected);
                     TestNode.awaitMigrations(there, MOVES);
-                    assertThat(content(there)).isEqualTo(expected);
+                    assertThat(content(there, ks)).isEqualTo(expected);
                 }
                 newcomer.nodetool("decommission", "-f");
             }
             TestNode.awaitMigrations(session, MOVES);
-            assertThat(content(session)).isEqualTo(expected);
+            assertThat(content(session, ks)).isEqualTo(expected);
             for (Writer writer : writers) {
                 writer.halt();
                 writer.join();
@@ -192,13 +235,14 @@ class ClusterIT {
                 writer.check(session);
             }
             String log = seed.process().log();
-            assertThat(log.contains(INGESTED)).isEqualTo(newcomerHasTheEngine);
-            assertThat(log.contains("The migration of ks.t into its engine is over"))
+            assertThat(log.contains(ingested(ks))).isEqualTo(newcomerHasTheEngine);
+            assertThat(log.contains("The migration of moved.t into its engine is over"))
                     .isNotEqualTo(newcomerHasTheEngine);
             // What was sent lay beside the store meanwhile.
-            Path stores = TableFiles.of(seed, "ks", "t").stores();
+            Path stores = TableFiles.of(seed, ks, "t").stores();
             for (String streams : List.of("streams", "1/streams"))
                 assertThat(TableFiles.children(stores.resolve(streams))).isEmpty();
+            session.execute("DROP KEYSPACE moved");
         }
     }
 
@@ -221,8 +265,8 @@ class ClusterIT {
         }
     }
 
-    private static Set<String> alone(TestNode node, String table) {
-        return Contents.alone(node, "SELECT p, c, v, writetime(v) FROM " + table);
+    private static Set<String> alone(Alone node, String table) {
+        return node.read("SELECT p, c, v, writetime(v) FROM " + table);
     }
 
     /** Of one of the ring's ranges: Cassandra takes none that is in two. */
@@ -267,51 +311,50 @@ class ClusterIT {
     }
 
     /** Also a read, and hints; before that, that both know the same schema. */
-    @ParameterizedTest
-    @ValueSource(booleans = {true, false})
-    void repairBringsReplicasTogether(boolean otherHasTheEngine) throws Exception {
-        try (TestNode seed = seed();
-                TestNode other = other(otherHasTheEngine)) {
-            if (otherHasTheEngine) schemasStayWhole(seed, other);
-            try (CqlSession session = seed.session()) {
-                createKeyspace(session, 2);
-                write(session, 0, ROWS);
-                createSmall(session, "ks.read", "BLOCKING");
-                for (String table : HINTED) createSmall(session, table, "NONE");
-                session.execute("CREATE INDEX hinted_v ON ks.hinted (v) USING 'sai'");
-                session.execute("CREATE INDEX hinted2_v ON ks.hinted2 (v)");
-                session.execute("CREATE TABLE ks.stock (p int PRIMARY KEY, v text)");
-                other.process().stop();
-                delete(session, 0, ROWS / 2);
-                write(session, ROWS, ROWS + 200);
-                changeSmall(session, "ks.read");
-                seed.nodetool("enablehandoff");
-                for (String table : HINTED) changeSmall(session, table);
-                seed.nodetool("disablehandoff");
-                other.restart();
-            }
-            for (TestNode node : List.of(seed, other)) node.awaitRing(2);
-            assertThat(alone(other, "ks.read")).isNotEqualTo(alone(seed, "ks.read"));
+    private static void repairBringsReplicasTogether(
+            TestNode seed, TestNode other, boolean otherHasTheEngine) throws Exception {
+        if (otherHasTheEngine) schemasStayWhole(seed, other);
+        try (CqlSession session = seed.session()) {
+            createKeyspace(session, "ks", 2);
+            write(session, "ks", 0, ROWS);
+            createSmall(session, "ks.read", "BLOCKING");
+            for (String table : HINTED) createSmall(session, table, "NONE");
+            session.execute("CREATE INDEX hinted_v ON ks.hinted (v) USING 'sai'");
+            session.execute("CREATE INDEX hinted2_v ON ks.hinted2 (v)");
+            session.execute("CREATE TABLE ks.stock (p int PRIMARY KEY, v text)");
+            other.process().stop();
+            delete(session, "ks", 0, ROWS / 2);
+            write(session, "ks", ROWS, ROWS + 200);
+            changeSmall(session, "ks.read");
+            seed.nodetool("enablehandoff");
+            for (String table : HINTED) changeSmall(session, table);
+            seed.nodetool("disablehandoff");
+            other.restart();
+        }
+        for (TestNode node : List.of(seed, other)) node.awaitRing(2);
+        try (Alone here = Alone.at(seed);
+                Alone there = Alone.at(other)) {
+            assertThat(alone(there, "ks.read")).isNotEqualTo(alone(here, "ks.read"));
             try (CqlSession all = seed.session(ConsistencyLevel.ALL)) {
                 for (int p = 0; p < 40; p++) all.execute("SELECT * FROM ks.read WHERE p = ?", p);
             }
-            assertThat(alone(other, "ks.read"))
-                    .isEqualTo(alone(seed, "ks.read"))
+            assertThat(alone(there, "ks.read"))
+                    .isEqualTo(alone(here, "ks.read"))
                     .hasSize(SMALL_LEFT);
-            Set<String> expected = Contents.alone(seed, CONTENT);
-            assertThat(Contents.alone(other, CONTENT)).isNotEqualTo(expected);
+            Set<String> expected = here.read(CONTENT);
+            assertThat(there.read(CONTENT)).isNotEqualTo(expected);
             Map<String, Long> before = stored(seed, other);
             NodeTool.Result preview = seed.tryNodetool("repair", "--preview", "-full", "ks", "t");
             assertThat(preview.output()).contains("Total estimated streaming");
             assertThat(stored(seed, other)).isEqualTo(before);
             seed.nodetool("repair", "-full", "ks", "t");
-            assertThat(seed.process().log().contains(INGESTED)).isEqualTo(otherHasTheEngine);
+            assertThat(seed.process().log().contains(ingested("ks"))).isEqualTo(otherHasTheEngine);
             try (CqlSession session = seed.session()) {
                 TestNode.awaitMigrations(session, MOVES);
-                assertThat(content(session)).isEqualTo(expected);
+                assertThat(content(session, "ks")).isEqualTo(expected);
             }
-            assertThat(Contents.alone(other, CONTENT)).isEqualTo(expected);
-            assertThat(Contents.alone(seed, CONTENT)).isEqualTo(expected);
+            assertThat(there.read(CONTENT)).isEqualTo(expected);
+            assertThat(here.read(CONTENT)).isEqualTo(expected);
             for (String[] again :
                     new String[][] {
                         {"repair", "--preview", "-full", "ks", "t"},
@@ -332,22 +375,25 @@ class ClusterIT {
                 if (again[1].startsWith("--"))
                     assertThat(stored(seed, other)).as(again[1]).isEqualTo(before);
             }
-            for (String table : HINTED) awaitHints(seed, other, table);
-            repairIncrementally(seed, other, otherHasTheEngine);
-            if (otherHasTheEngine) repairAutomatically(seed, other);
+            for (String table : HINTED) awaitHints(here, there, table);
+        }
+        repairIncrementally(seed, other, otherHasTheEngine);
+        if (otherHasTheEngine) {
+            repairAutomatically(seed, other);
+            peersHearOfTablesThatChangedWhileGossipWasDisabled(seed, other);
         }
     }
 
     /** Found by the table's index too, which hints change as writes do. */
-    private static void awaitHints(TestNode seed, TestNode other, String table)
+    private static void awaitHints(Alone here, Alone there, String table)
             throws InterruptedException {
         long end = System.nanoTime() + HINTS.toNanos();
-        while (!alone(other, table).equals(alone(seed, table))) {
+        while (!alone(there, table).equals(alone(here, table))) {
             assertThat(System.nanoTime()).as("hints arrive").isLessThan(end);
             TimeUnit.SECONDS.sleep(1);
         }
-        assertThat(alone(seed, table)).hasSize(SMALL_LEFT);
-        for (TestNode node : List.of(seed, other)) {
+        assertThat(alone(here, table)).hasSize(SMALL_LEFT);
+        for (Alone node : List.of(here, there)) {
             assertThat(alone(node, table + " WHERE v = 'new'")).hasSize(SMALL_NEW);
             assertThat(alone(node, table + " WHERE v = 'old'")).hasSize(SMALL_LEFT - SMALL_NEW);
         }
@@ -376,7 +422,7 @@ class ClusterIT {
     private static void repairAutomatically(TestNode seed, TestNode other) throws Exception {
         other.process().stop();
         try (CqlSession session = seed.session()) {
-            write(session, ROWS + 400, ROWS + 600);
+            write(session, "ks", ROWS + 400, ROWS + 600);
             for (int p = 0; p < 40; p++)
                 session.execute("INSERT INTO ks.stock (p, v) VALUES (?, 'newer')", p);
         }
@@ -385,12 +431,15 @@ class ClusterIT {
             node.awaitRing(2);
             node.nodetool("setautorepairconfig", "start_scheduler", "true");
         }
-        Set<String> expected = Contents.alone(seed, CONTENT);
         long end = System.nanoTime() + AUTOMATIC.toNanos();
-        while (!Contents.alone(other, CONTENT).equals(expected)
-                || !Contents.alone(other, STOCK).equals(Contents.alone(seed, STOCK))) {
-            assertThat(System.nanoTime()).as("auto-repair").isLessThan(end);
-            TimeUnit.SECONDS.sleep(1);
+        try (Alone here = Alone.at(seed);
+                Alone there = Alone.at(other)) {
+            Set<String> expected = here.read(CONTENT);
+            while (!there.read(CONTENT).equals(expected)
+                    || !there.read(STOCK).equals(here.read(STOCK))) {
+                assertThat(System.nanoTime()).as("auto-repair").isLessThan(end);
+                TimeUnit.SECONDS.sleep(1);
+            }
         }
         assertThat(seed.process().log() + other.process().log())
                 .contains("Splitting ks.t for range")
@@ -402,43 +451,46 @@ class ClusterIT {
             TestNode seed, TestNode other, boolean otherHasTheEngine) throws Exception {
         other.process().stop();
         try (CqlSession session = seed.session()) {
-            write(session, ROWS + 200, ROWS + 400);
+            write(session, "ks", ROWS + 200, ROWS + 400);
             for (int p = 0; p < 40; p++)
                 session.execute("INSERT INTO ks.stock (p, v) VALUES (?, 'new')", p);
         }
         other.restart();
         for (TestNode node : List.of(seed, other)) node.awaitRing(2);
-        assertThat(Contents.alone(other, STOCK)).isNotEqualTo(Contents.alone(seed, STOCK));
-        Set<String> expected = Contents.alone(seed, CONTENT);
-        assertThat(Contents.alone(other, CONTENT)).isNotEqualTo(expected);
-        NodeTool.Result all = seed.tryNodetool("repair", "ks");
-        if (!otherHasTheEngine) {
-            assertThat(all.exitCode()).isNotZero();
-            assertThat(seed.process().log())
-                    .contains("Incremental repair cannot include table ks.")
-                    .contains("Use nodetool repair --full");
-            awaitSessions(seed, other, "FAILED");
-            assertThat(seed.tryNodetool("tablestats", "ks.stock").output())
-                    .containsPattern("Bytes repaired: 0\\D");
-            seed.nodetool("repair", "ks", "stock");
-        } else {
-            assertThat(all.exitCode()).describedAs(all.output()).isZero();
-            awaitSessions(seed, other, "FINALIZED");
-            assertThat(Contents.alone(other, CONTENT)).isEqualTo(expected);
-            assertThat(Contents.alone(seed, CONTENT)).isEqualTo(expected);
-            for (TestNode node : List.of(seed, other)) {
-                assertThat(
-                                node.process()
-                                        .log()
-                                        .lines()
-                                        .filter(line -> line.contains("compared in full")))
-                        .hasSize(1);
-                assertThat(node.tryNodetool("tablestats", "ks.t").output())
-                        .contains("Percent repaired: 0.0")
+        try (Alone here = Alone.at(seed);
+                Alone there = Alone.at(other)) {
+            assertThat(there.read(STOCK)).isNotEqualTo(here.read(STOCK));
+            Set<String> expected = here.read(CONTENT);
+            assertThat(there.read(CONTENT)).isNotEqualTo(expected);
+            NodeTool.Result all = seed.tryNodetool("repair", "ks");
+            if (!otherHasTheEngine) {
+                assertThat(all.exitCode()).isNotZero();
+                assertThat(seed.process().log())
+                        .contains("Incremental repair cannot include table ks.")
+                        .contains("Use nodetool repair --full");
+                awaitSessions(seed, other, "FAILED");
+                assertThat(seed.tryNodetool("tablestats", "ks.stock").output())
                         .containsPattern("Bytes repaired: 0\\D");
+                seed.nodetool("repair", "ks", "stock");
+            } else {
+                assertThat(all.exitCode()).describedAs(all.output()).isZero();
+                awaitSessions(seed, other, "FINALIZED");
+                assertThat(there.read(CONTENT)).isEqualTo(expected);
+                assertThat(here.read(CONTENT)).isEqualTo(expected);
+                for (TestNode node : List.of(seed, other)) {
+                    assertThat(
+                                    node.process()
+                                            .log()
+                                            .lines()
+                                            .filter(line -> line.contains("compared in full")))
+                            .hasSize(1);
+                    assertThat(node.tryNodetool("tablestats", "ks.t").output())
+                            .contains("Percent repaired: 0.0")
+                            .containsPattern("Bytes repaired: 0\\D");
+                }
             }
+            assertThat(there.read(STOCK)).isEqualTo(here.read(STOCK));
         }
-        assertThat(Contents.alone(other, STOCK)).isEqualTo(Contents.alone(seed, STOCK));
         long end = System.nanoTime() + HINTS.toNanos();
         for (TestNode node : List.of(seed, other))
             while (!node.tryNodetool("tablestats", "ks.stock")
@@ -466,16 +518,17 @@ class ClusterIT {
     }
 
     /** They heard of the tables of before, and would have sent slices of them. */
-    @Test
-    void peersHearOfTablesThatChangedWhileGossipWasDisabled() throws Exception {
-        try (TestNode seed = seed();
-                TestNode other = other(true);
-                CqlSession session = other.session()) {
-            createKeyspace(session, 2);
-            String table = hash(session, "t");
+    private static void peersHearOfTablesThatChangedWhileGossipWasDisabled(
+            TestNode seed, TestNode other) throws Exception {
+        try (CqlSession session = other.session()) {
+            on(
+                    other,
+                    session,
+                    "CREATE TABLE ks.told (p int PRIMARY KEY, v text) WITH memtable = 'mixed'");
+            String table = hash(session, "told");
             TestNode.await("both", MOVES, () -> telling(seed, table) == 2);
             other.nodetool("disablegossip");
-            on(other, session, "DROP TABLE ks.t");
+            on(other, session, "DROP TABLE ks.told");
             other.nodetool("enablegossip");
             TestNode.await("none", MOVES, () -> telling(seed, table) == 0);
         }
@@ -496,113 +549,112 @@ class ClusterIT {
     }
 
     /** A node without the engine does not refuse what the engine cannot keep. */
-    @Test
-    void aTableFailsWhileItHasAnIndexOrAViewOfAnotherNodes() throws Exception {
-        try (TestNode seed = seed();
-                CqlSession session = seed.session(ConsistencyLevel.ALL)) {
-            createKeyspace(session, 2);
-            session.execute("CREATE TABLE ks.u (p int PRIMARY KEY) WITH memtable = 'mixed'");
-            try (TestNode other = other(false);
-                    CqlSession there = other.session(ConsistencyLevel.ALL)) {
-                write(there, 0, 20);
-                Set<String> expected = Contents.alone(seed, CONTENT);
-                assertThat(expected).hasSize(20);
-                String[][] kept = {
-                    {
-                        "CREATE INDEX by_v ON ks.t (v) USING 'sai'",
-                        "SELECT * FROM ks.t WHERE v = 'v1'",
-                        "DROP INDEX ks.by_v"
-                    },
-                    {
-                        "CREATE INDEX by_v ON ks.t (v)",
-                        "SELECT * FROM ks.t WHERE v = 'v1'",
-                        "DROP INDEX ks.by_v"
-                    }
-                };
-                String[][] doors = {
-                    {
-                        "CREATE CUSTOM INDEX by_v ON ks.t (v) USING"
-                                + " 'org.apache.cassandra.index.sasi.SASIIndex'",
-                        "SELECT * FROM ks.t WHERE v = 'v1'",
-                        "DROP INDEX ks.by_v"
-                    },
-                    {
-                        "CREATE MATERIALIZED VIEW ks.by_v AS SELECT p, c, v FROM ks.t WHERE p IS"
+    private static void aTableFailsWhileItHasAnIndexOrAViewOfAnotherNodes(
+            TestNode seed, TestNode other) throws Exception {
+        try (CqlSession session = seed.session(ConsistencyLevel.ALL);
+                CqlSession there = other.session(ConsistencyLevel.ALL);
+                Alone here = Alone.at(seed);
+                Alone alsoThere = Alone.at(other)) {
+            String content = content("doors");
+            createKeyspace(session, "doors", 2);
+            session.execute("CREATE TABLE doors.u (p int PRIMARY KEY) WITH memtable = 'mixed'");
+            write(there, "doors", 0, 20);
+            Set<String> expected = here.read(content);
+            assertThat(expected).hasSize(20);
+            String[][] kept = {
+                {
+                    "CREATE INDEX by_v ON doors.t (v) USING 'sai'",
+                    "SELECT * FROM doors.t WHERE v = 'v1'",
+                    "DROP INDEX doors.by_v"
+                },
+                {
+                    "CREATE INDEX by_v ON doors.t (v)",
+                    "SELECT * FROM doors.t WHERE v = 'v1'",
+                    "DROP INDEX doors.by_v"
+                }
+            };
+            String[][] doors = {
+                {
+                    "CREATE CUSTOM INDEX by_v ON doors.t (v) USING"
+                            + " 'org.apache.cassandra.index.sasi.SASIIndex'",
+                    "SELECT * FROM doors.t WHERE v = 'v1'",
+                    "DROP INDEX doors.by_v"
+                },
+                {
+                    "CREATE MATERIALIZED VIEW doors.by_v AS SELECT p, c, v FROM doors.t WHERE p IS"
                             + " NOT NULL AND c IS NOT NULL AND v IS NOT NULL PRIMARY KEY (v, p, c)",
-                        "SELECT * FROM ks.by_v WHERE v = 'v1'",
-                        "DROP MATERIALIZED VIEW ks.by_v"
-                    }
-                };
-                for (String[] door : doors) {
-                    on(other, there, door[0]);
-                    assertThatThrownBy(() -> Contents.alone(seed, door[1])).as(door[0]).isNotNull();
-                    assertThatThrownBy(() -> Contents.alone(seed, CONTENT)).as(door[0]).isNotNull();
-                    assertThatThrownBy(() -> write(there, 0, 1)).as(door[0]).isNotNull();
-                    there.execute("INSERT INTO ks.u (p) VALUES (1)");
-                    assertThat(Contents.alone(seed, "SELECT * FROM ks.u")).hasSize(1);
-                    assertThat(
-                                    Contents.alone(
-                                            seed,
-                                            "SELECT failure FROM petra.tables WHERE keyspace_name ="
-                                                    + " 'ks' AND table_name = 't'"))
-                            .asString()
-                            .contains("by_v");
-                    on(other, there, door[2]);
-                    assertThat(Contents.alone(seed, CONTENT)).as(door[0]).isEqualTo(expected);
-                    write(there, 0, 1);
-                    expected = Contents.alone(seed, CONTENT);
-                    assertThat(expected).hasSize(20);
+                    "SELECT * FROM doors.by_v WHERE v = 'v1'",
+                    "DROP MATERIALIZED VIEW doors.by_v"
                 }
-                assertThat(seed.process().log())
-                        .contains("is in a storage engine and has the index 'by_v'")
-                        .contains("is in a storage engine and has the materialized view 'by_v'");
-                // These are kept, by either node.
-                for (String[] index : kept) {
-                    on(other, there, index[0]);
-                    assertThat(firstAnswer(seed, index[1]))
+            };
+            for (String[] door : doors) {
+                on(other, there, door[0]);
+                assertThatThrownBy(() -> here.read(door[1])).as(door[0]).isNotNull();
+                assertThatThrownBy(() -> here.read(content)).as(door[0]).isNotNull();
+                assertThatThrownBy(() -> write(there, "doors", 0, 1)).as(door[0]).isNotNull();
+                there.execute("INSERT INTO doors.u (p) VALUES (1)");
+                assertThat(here.read("SELECT * FROM doors.u")).hasSize(1);
+                assertThat(
+                                here.read(
+                                        "SELECT failure FROM petra.tables WHERE keyspace_name ="
+                                                + " 'doors' AND table_name = 't'"))
+                        .asString()
+                        .contains("by_v");
+                on(other, there, door[2]);
+                assertThat(here.read(content)).as(door[0]).isEqualTo(expected);
+                write(there, "doors", 0, 1);
+                expected = here.read(content);
+                assertThat(expected).hasSize(20);
+            }
+            assertThat(seed.process().log())
+                    .contains("is in a storage engine and has the index 'by_v'")
+                    .contains("is in a storage engine and has the materialized view 'by_v'");
+            // These are kept, by either node.
+            for (String[] index : kept) {
+                on(other, there, index[0]);
+                assertThat(firstAnswer(here, index[1]))
+                        .as(index[0])
+                        .hasSize(1)
+                        .isEqualTo(firstAnswer(alsoThere, index[1]));
+                there.execute("INSERT INTO doors.t (p, c, v) VALUES (0, 1, 'other')");
+                there.execute("INSERT INTO doors.t (p, c, v) VALUES (0, 2, 'v1')");
+                for (Alone each : List.of(here, alsoThere))
+                    assertThat(firstAnswer(each, index[1]))
                             .as(index[0])
-                            .hasSize(1)
-                            .isEqualTo(firstAnswer(other, index[1]));
-                    there.execute("INSERT INTO ks.t (p, c, v) VALUES (0, 1, 'other')");
-                    there.execute("INSERT INTO ks.t (p, c, v) VALUES (0, 2, 'v1')");
-                    for (TestNode each : List.of(seed, other))
-                        assertThat(firstAnswer(each, index[1]))
-                                .as(index[0])
-                                .singleElement()
-                                .asString()
-                                .contains("c:2");
-                    // Both nodes answer, and agree.
-                    assertThat(firstAnswer(there, index[1]))
                             .singleElement()
-                            .satisfies(row -> assertThat(row.getInt("c")).isEqualTo(2));
-                    on(other, there, index[2]);
-                    write(there, 0, 4);
-                }
-                expected = Contents.alone(seed, CONTENT);
-                // The other mend: the index or view has the data when all of it has left.
-                for (String[] door : new String[][] {kept[0], kept[1], doors[0], doors[1]}) {
-                    on(other, there, "ALTER TABLE ks.t WITH memtable = 'mixed'");
-                    awaitNoMigrations(seed);
-                    on(other, there, door[0]);
-                    // Cassandra's own view is empty there until it is built.
-                    TestNode.await(door[0], MOVES, () -> !firstAnswer(other, door[1]).isEmpty());
-                    Set<String> found = firstAnswer(other, door[1]);
-                    assertThat(found).as(door[0]).hasSize(1);
-                    on(other, there, "ALTER TABLE ks.t WITH memtable = 'default'");
-                    assertThat(firstAnswer(seed, door[1])).as(door[0]).isEqualTo(found);
-                    awaitNoMigrations(seed);
-                    assertThat(Contents.alone(seed, CONTENT)).as(door[0]).isEqualTo(expected);
-                    on(other, there, door[2]);
-                }
+                            .asString()
+                            .contains("c:2");
+                // Both nodes answer, and agree.
+                assertThat(firstAnswer(there, index[1]))
+                        .singleElement()
+                        .satisfies(row -> assertThat(row.getInt("c")).isEqualTo(2));
+                on(other, there, index[2]);
+                write(there, "doors", 0, 4);
+            }
+            expected = here.read(content);
+            // The other mend: the index or view has the data when all of it has left.
+            for (String[] door : new String[][] {kept[0], kept[1], doors[0], doors[1]}) {
+                on(other, there, "ALTER TABLE doors.t WITH memtable = 'mixed'");
+                awaitNoMigrations(here);
+                on(other, there, door[0]);
+                // Cassandra's own view is empty there until it is built.
+                TestNode.await(door[0], MOVES, () -> !firstAnswer(alsoThere, door[1]).isEmpty());
+                Set<String> found = firstAnswer(alsoThere, door[1]);
+                assertThat(found).as(door[0]).hasSize(1);
+                on(other, there, "ALTER TABLE doors.t WITH memtable = 'default'");
+                assertThat(firstAnswer(here, door[1])).as(door[0]).isEqualTo(found);
+                awaitNoMigrations(here);
+                assertThat(here.read(content)).as(door[0]).isEqualTo(expected);
+                on(other, there, door[2]);
             }
         }
     }
 
-    private static Set<String> firstAnswer(TestNode node, String select) throws Exception {
+    private static Set<String> firstAnswer(Alone node, String select) throws Exception {
         long end = System.nanoTime() + MOVES.toNanos();
         while (true)
             try {
-                return Contents.alone(node, select);
+                return node.read(select);
             } catch (RuntimeException e) {
                 if (System.nanoTime() > end) throw e;
                 TimeUnit.MILLISECONDS.sleep(50);
@@ -621,10 +673,10 @@ class ClusterIT {
             }
     }
 
-    private static void awaitNoMigrations(TestNode node) throws Exception {
+    private static void awaitNoMigrations(Alone node) throws Exception {
         long end = System.nanoTime() + MOVES.toNanos();
         for (int none = 0; none < 5; none++) {
-            if (!Contents.alone(node, "SELECT * FROM petra.migrations").isEmpty()) none = 0;
+            if (!node.read("SELECT * FROM petra.migrations").isEmpty()) none = 0;
             assertThat(System.nanoTime()).isLessThan(end);
             TimeUnit.MILLISECONDS.sleep(50);
         }

@@ -50,6 +50,11 @@ class FallbackClusterIT {
     private static TestNode other;
     private static CqlSession session;
 
+    /** Of each node, for what it has by itself; none of them is started again. */
+    private static CqlSession atAnswering;
+
+    private static CqlSession atOther;
+
     @BeforeAll
     static void start() throws Exception {
         System.out.println("Fallback: -Dpetra.seed=" + SEED);
@@ -71,10 +76,13 @@ class FallbackClusterIT {
                                                 "-Dfuzz.fault=loses-row-deletions"));
         for (TestNode node : List.of(answering, other)) node.awaitRing(2);
         session = answering.session();
+        atAnswering = answering.plainSession();
+        atOther = other.plainSession();
     }
 
     /**
-     * @param peerEngine of the configuration {@code peer_shadow}
+     * @param peerEngine of the configuration {@code peer_shadow}; {@code on_peer} is an engine's if
+     *     that is not the true one
      */
     private static NodeConfig.Builder in(
             NodeConfig.Builder options, String mode, String peerEngine) {
@@ -89,6 +97,10 @@ class FallbackClusterIT {
                                                 configuration("rocks", mode),
                                                 "peer_shadow",
                                                 configuration(peerEngine, "shadow"),
+                                                "on_peer",
+                                                peerEngine.equals("rocks")
+                                                        ? configuration("rocks", "shadow")
+                                                        : Map.of("inherits", "rocks"),
                                                 "only_" + peerEngine,
                                                 configuration("rocks", mode)))));
     }
@@ -99,16 +111,21 @@ class FallbackClusterIT {
 
     @AfterAll
     static void stop() {
-        if (session != null) session.close();
+        for (CqlSession each : new CqlSession[] {session, atAnswering, atOther})
+            if (each != null) each.close();
         if (other != null) other.close();
         if (answering != null) answering.close();
+    }
+
+    private static Set<String> alone(TestNode node, String... selects) {
+        return Contents.alone(node.equals(answering) ? atAnswering : atOther, node, selects);
     }
 
     /** A column of a node's own row of a shadow, as text; empty without one. */
     private static String shadow(TestNode of, String keyspace, String column) {
         return String.join(
                 "",
-                Contents.alone(
+                alone(
                         of,
                         "SELECT "
                                 + column
@@ -225,13 +242,13 @@ class FallbackClusterIT {
         awaitShadows("ks");
         List<String> reads = reads();
         String[] selects = reads.toArray(String[]::new);
-        Set<String> rows = Contents.alone(other, selects);
-        assertThat(Contents.alone(answering, selects)).as("seed %s", SEED).isEqualTo(rows);
+        Set<String> rows = alone(other, selects);
+        assertThat(alone(answering, selects)).as("seed %s", SEED).isEqualTo(rows);
         reads.forEach(FallbackClusterIT::all);
         // Nothing that a read found has changed either.
         awaitShadows("ks");
         for (TestNode node : List.of(answering, other))
-            assertThat(Contents.alone(node, selects)).as("seed %s", SEED).isEqualTo(rows);
+            assertThat(alone(node, selects)).as("seed %s", SEED).isEqualTo(rows);
         assertThat(count(answering, "ks", "answered")).isGreaterThanOrEqualTo(2L * reads.size());
         assertThat(shadow(other, "ks", "answers")).contains("no: mode is shadow");
         assertThat(count(other, "ks", "answered")).isZero();
@@ -257,14 +274,14 @@ class FallbackClusterIT {
                 IntStream.range(0, 1_000)
                         .mapToObj(k -> "SELECT k, v FROM repaired.t WHERE k = " + k)
                         .toArray(String[]::new);
-        Set<String> rows = Contents.alone(answering, reads);
+        Set<String> rows = alone(answering, reads);
         assertThat(rows).hasSize(1_000);
         awaitShadows("repaired");
         long before = count(answering, "repaired", "answered");
-        assertThat(Contents.alone(answering, reads)).isEqualTo(rows);
+        assertThat(alone(answering, reads)).isEqualTo(rows);
         assertThat(count(answering, "repaired", "answered")).isGreaterThanOrEqualTo(before + 1_000);
         assertThat(count(answering, "repaired", "copies")).isEqualTo(1);
-        assertThat(Contents.alone(other, reads)).isEqualTo(rows);
+        assertThat(alone(other, reads)).isEqualTo(rows);
         awaitEqualAnswers("repaired");
     }
 
@@ -279,13 +296,13 @@ class FallbackClusterIT {
     /** What both nodes must give, by each shadow too. */
     private static void checkUnrepaired(String[] reads, int rows) throws Exception {
         for (TestNode node : List.of(answering, other)) {
-            assertThat(Contents.alone(node, reads)).hasSize(rows);
+            assertThat(alone(node, reads)).hasSize(rows);
             NodeTool.Result result = Commands.petra(node, "compare", "unrepaired.t");
             assertThat(result.exitCode()).as(result.output()).isZero();
             assertThat(count(node, "unrepaired", "different")).isZero();
             assertThat(count(node, "unrepaired", "copies")).isEqualTo(1);
         }
-        assertThat(Contents.alone(answering, reads)).isEqualTo(Contents.alone(other, reads));
+        assertThat(alone(answering, reads)).isEqualTo(alone(other, reads));
     }
 
     private static void compactUnrepaired() {
@@ -310,9 +327,52 @@ class FallbackClusterIT {
         String[] reads = {
             "SELECT v FROM partly.t WHERE k = 1", "SELECT v FROM partly.t WHERE k = 2"
         };
-        for (TestNode node : List.of(answering, other))
-            assertThat(Contents.alone(node, reads)).hasSize(2);
+        for (TestNode node : List.of(answering, other)) assertThat(alone(node, reads)).hasSize(2);
         assertThat(shadow(other, "partly", "state")).isEmpty();
+        NodeTool.Result report = Commands.petra(answering, "shadow", "report");
+        assertThat(report.exitCode()).describedAs(report.output()).isEqualTo(1);
+        assertThat(report.output())
+                .contains("partly.t: 1 of 2 nodes have caught up")
+                .contains(
+                        "%s:%d: has no shadow of this table"
+                                .formatted(
+                                        other.process().address(), other.process().nativePort()));
+    }
+
+    /** Nothing can be compared there, and that is no reason to wait for it. */
+    @Test
+    void aNodeThatIsNoReplicaHoldsNothing() throws Exception {
+        TestNode.createKeyspace(session, "single", 1);
+        session.execute("CREATE TABLE single.t (k int PRIMARY KEY) WITH memtable = 'peer_shadow'");
+        for (TestNode node : List.of(answering, other))
+            node.awaitLog("The shadow of single.t has caught up", PATIENCE);
+        all("INSERT INTO single.t (k) VALUES (1)");
+        assertThat(linesOfReport("single.t"))
+                .filteredOn(line -> line.endsWith("nothing was compared"))
+                .hasSize(2);
+        TestNode empty = null;
+        for (TestNode node : List.of(answering, other)) {
+            NodeTool.Result result = Commands.petra(node, "compare", "single.t");
+            assertThat(result.exitCode()).as(result.output()).isIn(0, 3);
+            if (result.exitCode() == 3) empty = node;
+        }
+        assertThat(empty).isNotNull();
+        String address = empty.process().address() + ":" + empty.process().nativePort();
+        assertThat(linesOfReport("single.t"))
+                .contains("  " + address + ": holds nothing of the table")
+                .noneMatch(line -> line.endsWith("nothing was compared"));
+        session.execute("DROP KEYSPACE single");
+    }
+
+    private static List<String> linesOfReport(String table) throws Exception {
+        List<String> lines = new ArrayList<>();
+        boolean isOfTable = false;
+        String report = Commands.petra(answering, "shadow", "report").output();
+        for (String line : report.lines().toList()) {
+            if (!line.startsWith(" ")) isOfTable = line.startsWith(table + ":");
+            if (isOfTable) lines.add(line);
+        }
+        return lines;
     }
 
     /** A deletion that may be purged by its age stays in the table until it is repaired. */
@@ -372,8 +432,26 @@ class FallbackClusterIT {
         checkUnrepaired(reads, rows - KEYS);
     }
 
-    private static void moveByAlterAt(TestNode node) {
-        alterAt(node, "ALTER TABLE peer.t WITH memtable = 'rocks'");
+    private static void alterPeer(TestNode at, String memtable) {
+        alterAt(at, "ALTER TABLE peer.t WITH memtable = '" + memtable + "'");
+    }
+
+    /** Whether {@code answering} has heard of a shadow of {@code peer.t} that differs. */
+    private static boolean isToldOfDifference() {
+        String table = TestNode.tableId(session, "peer", "t").toString();
+        return answering
+                .tryNodetool("gossipinfo")
+                .output()
+                .lines()
+                .anyMatch(line -> line.contains("different:") && line.contains(table));
+    }
+
+    private static void awaitMigrations() throws Exception {
+        for (TestNode node : List.of(answering, other))
+            TestNode.await(
+                    "the end of the migration",
+                    PATIENCE,
+                    () -> alone(node, "SELECT * FROM petra.migrations").isEmpty());
     }
 
     private static void alterAt(TestNode node, String statement) {
@@ -382,9 +460,9 @@ class FallbackClusterIT {
                         .setNode(session.getMetadata().findNode(node.cqlAddress()).orElseThrow()));
     }
 
-    /** The ALTER into the engine asks only the node that gets it. */
+    /** Nor does it become the truth where the ALTER is not refused. */
     @Test
-    void aPeersShadowThatDiffersIsNotTakenIn() throws Exception {
+    void aPeersShadowThatDiffersKeepsTheTableFromItsEngine() throws Exception {
         TestNode.createKeyspace(session, "peer", 2);
         session.execute("CREATE TABLE peer.t (k int, c int, v text, PRIMARY KEY (k, c))");
         session.execute("ALTER TABLE peer.t WITH memtable = 'peer_shadow'");
@@ -399,20 +477,20 @@ class FallbackClusterIT {
                 IntStream.range(0, KEYS)
                         .mapToObj(k -> "SELECT k, c, v FROM peer.t WHERE k = " + k)
                         .toArray(String[]::new);
-        Set<String> rows = Contents.alone(answering, reads);
+        Set<String> rows = alone(answering, reads);
         assertThat(rows).hasSize(KEYS).allMatch(row -> row.contains("c:0"));
         TestNode.await(
                 "a difference",
                 PATIENCE,
                 () -> {
-                    assertThat(Contents.alone(other, reads)).isEqualTo(rows);
+                    assertThat(alone(other, reads)).isEqualTo(rows);
                     return count(other, "peer", "different") > 0;
                 });
         TestNode.await(
                 "equal answers",
                 PATIENCE,
                 () -> {
-                    assertThat(Contents.alone(answering, reads)).isEqualTo(rows);
+                    assertThat(alone(answering, reads)).isEqualTo(rows);
                     return count(answering, "peer", "equal") > 0;
                 });
         assertThat(count(answering, "peer", "different")).isZero();
@@ -422,22 +500,38 @@ class FallbackClusterIT {
                 .containsPattern(
                         "  " + other.cqlAddress().getHostString() + ":.* caught up, .* different");
 
-        assertThatThrownBy(() -> moveByAlterAt(other))
+        TestNode.await("gossip", PATIENCE, FallbackClusterIT::isToldOfDifference);
+        assertThatThrownBy(() -> alterPeer(other, "rocks"))
                 .isInstanceOf(InvalidQueryException.class)
+                .hasMessageContaining("because it had another answer than the table");
+        assertThatThrownBy(() -> alterPeer(answering, "rocks"))
+                .isInstanceOf(InvalidQueryException.class)
+                .hasMessageContaining("because on " + other.cqlAddress().getHostString() + ":")
                 .hasMessageContaining("it had another answer than the table");
-        moveByAlterAt(answering);
+        for (TestNode node : List.of(answering, other))
+            assertThat(shadow(node, "peer", "caught_up")).contains("true");
+
+        // A name that means a shadow to the node which gets the ALTER.
+        alterPeer(answering, "on_peer");
+        other.awaitLog("petra.shadow_differences loses these rows: [Difference[", PATIENCE);
         other.awaitLog(
                 "The shadow of peer.t does not become the table, whose SSTables are migrated: it"
                         + " had another answer than the table",
                 PATIENCE);
+        awaitMigrations();
+        assertThat(shadow(other, "peer", "state")).isEmpty();
+        assertThat(shadow(answering, "peer", "caught_up")).contains("true");
+        for (TestNode node : List.of(answering, other))
+            assertThat(alone(node, reads)).isEqualTo(rows);
+
+        // It is in its engine there, and no shadow any more.
+        TestNode.await("gossip", PATIENCE, () -> !isToldOfDifference());
+        alterPeer(answering, "rocks");
         answering.awaitLog("The shadow of peer.t is in the table's store", PATIENCE);
+        awaitMigrations();
         for (TestNode node : List.of(answering, other)) {
-            TestNode.await(
-                    "the end of the migration",
-                    PATIENCE,
-                    () -> Contents.alone(node, "SELECT * FROM petra.migrations").isEmpty());
-            assertThat(Contents.alone(node, reads)).isEqualTo(rows);
-            assertThat(Contents.alone(node, "SELECT * FROM peer.t")).isEqualTo(rows);
+            assertThat(alone(node, reads)).isEqualTo(rows);
+            assertThat(alone(node, "SELECT * FROM peer.t")).isEqualTo(rows);
             assertThat(shadow(node, "peer", "state")).isEmpty();
         }
         assertThat(other.process().log()).doesNotContain("The shadow of peer.t is in the table's");

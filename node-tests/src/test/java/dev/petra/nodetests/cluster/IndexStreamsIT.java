@@ -15,30 +15,47 @@ import java.time.Duration;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
-import java.util.concurrent.Callable;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.function.UnaryOperator;
 import java.util.stream.IntStream;
+import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.MethodOrderer;
+import org.junit.jupiter.api.Order;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.TestMethodOrder;
 import org.junit.jupiter.api.io.TempDir;
 
 /**
  * What comes to a node by streams is found by the indexes of its table, of either kind, at once and
  * later.
  */
+@TestMethodOrder(MethodOrderer.OrderAnnotation.class)
 class IndexStreamsIT {
     private static final Duration PATIENCE = Duration.ofMinutes(3);
     private static final int PARTITIONS = 100;
     private static final int VALUES = 7;
 
     private static final String PREPARE = "dev.petra.engine.rocks.stream.StagedStream#prepare";
+    private static final String PUBLISH = CrashPoints.OURS + "streaming.StreamCapabilities#publish";
+    private static final String DROP_FORMER =
+            CrashPoints.OURS + "index.StoreIndexes#dropFormerFromStore";
 
-    @TempDir Path first;
-    @TempDir Path second;
-    @TempDir Path points;
+    @TempDir static Path directory;
 
-    private final int seedPort = FreePorts.next();
+    /** Two nodes that all tests share in which rows come as slices, from the first of them on. */
+    private static CrashPoints crashes;
+
+    private static TestNode seed;
+    private static TestNode newcomer;
+
+    /** How many partitions these have. */
+    private static int written;
+
+    /** What is done at a certain moment. */
+    private interface Step {
+        void run() throws Exception;
+    }
 
     private static NodeConfig.Builder common(NodeConfig.Builder options) {
         return options.numTokens(4).yaml(Map.of("hinted_handoff_enabled", false));
@@ -69,156 +86,166 @@ class IndexStreamsIT {
         }
     }
 
-    /** What a test does with two nodes. */
-    private interface Body {
-        void run(TestNode seed, TestNode newcomer) throws Exception;
-    }
-
-    /**
-     * Has a node with rows in an indexed table, which another node joins.
-     *
-     * @param more of the other's options
-     */
-    private void joined(UnaryOperator<NodeConfig.Builder> more, Body body) throws Exception {
-        try (TestNode seed =
-                TestNode.start(first, options -> common(options).storagePort(seedPort))) {
-            fill(seed);
-            try (TestNode newcomer =
-                    TestNode.start(
-                            second,
-                            options ->
-                                    more.apply(
-                                            common(options)
-                                                    .seeds(List.of("127.0.0.1:" + seedPort))))) {
-                newcomer.awaitRing(2);
-                body.run(seed, newcomer);
-            }
+    /** A node with rows in an indexed table. */
+    private static TestNode startSeed(Path home, int port) {
+        TestNode node = TestNode.start(home, options -> common(options).storagePort(port));
+        try {
+            fill(node);
+            return node;
+        } catch (RuntimeException | AssertionError e) {
+            node.close();
+            throw e;
         }
     }
 
-    /** Repairs a node, and does something while the entries of the first rows are ready. */
-    private static void whileRowsCome(CrashPoints crashes, TestNode node, Callable<?> something)
-            throws Exception {
-        crashes.hold("leave", "StagedStream#prepare");
+    /**
+     * Another node that joins it; whether it sees both remains to be awaited.
+     *
+     * @param more of its options
+     */
+    private static TestNode join(Path home, int port, UnaryOperator<NodeConfig.Builder> more) {
+        return TestNode.start(
+                home, options -> more.apply(common(options).seeds(List.of("127.0.0.1:" + port))));
+    }
+
+    /** Starts the nodes that tests share, unless they have been. */
+    private static void startShared() throws Exception {
+        if (written > 0) return;
+        int port = FreePorts.next();
+        seed = startSeed(directory.resolve("seed"), port);
+        crashes = new CrashPoints(directory, List.of(PUBLISH, DROP_FORMER, PREPARE));
+        newcomer =
+                join(
+                        directory.resolve("newcomer"),
+                        port,
+                        // Nothing but a stream is to drop an index from the store.
+                        options -> crashes.in(options, "-Dpetra.index.sweep_seconds=86400"));
+        newcomer.awaitRing(2);
+        written = PARTITIONS;
+    }
+
+    @AfterAll
+    static void stop() {
+        if (newcomer != null) newcomer.close();
+        if (seed != null) seed.close();
+    }
+
+    /** Repairs the newcomer, and does something while the entries of the first rows are ready. */
+    private static void whileRowsCome(Step something) throws Exception {
+        crashes.holdAlso("leave", "StagedStream#prepare");
         CompletableFuture<Void> repair =
-                CompletableFuture.runAsync(() -> node.nodetool("repair", "-full", "ks"));
+                CompletableFuture.runAsync(() -> newcomer.nodetool("repair", "-full", "ks"));
         try {
             crashes.awaitHeld();
-            something.call();
+            something.run();
         } finally {
-            crashes.release();
+            crashes.releaseAt("leave", "StagedStream#prepare");
         }
         repair.get(PATIENCE.toSeconds(), TimeUnit.SECONDS);
     }
 
+    /** A node that takes no slices; it has nodes of its own, before the others. */
+    @Order(1)
     @Test
-    void whatComesAsSlicesIsFound() throws Exception {
-        String publish = CrashPoints.OURS + "streaming.StreamCapabilities#publish";
-        CrashPoints crashes = new CrashPoints(points, List.of(publish));
-        joined(
-                crashes::in,
-                (seed, newcomer) -> {
-                    check(newcomer);
-                    assertThat(newcomer.process().log()).contains("slices into ks.t");
-                    // After a restart peers know at once what a node takes.
-                    crashes.hold("enter", publish);
-                    miss(newcomer, seed, PARTITIONS);
-                    newcomer.nodetool("repair", "-full", "ks");
-                    check(newcomer);
-                    miss(newcomer, seed, 2 * PARTITIONS);
-                    newcomer.nodetool("repair", "ks");
-                    check(newcomer);
-                    assertThat(Contents.alone(newcomer, "SELECT p, c FROM ks.t"))
-                            .hasSize(3 * PARTITIONS * 5);
-                    check(seed);
-                    seed.nodetool("decommission", "--force");
-                    check(newcomer);
-                    // Nothing came as SSTables.
-                    assertThat(
-                                    newcomer.process()
-                                            .log()
-                                            .lines()
-                                            .filter(line -> line.contains("The migration of ks.t")))
-                            .isEmpty();
-                });
+    void whatComesAsSSTablesIsFoundAtOnceAndWhenItIsInTheStore(@TempDir Path own) throws Exception {
+        int port = FreePorts.next();
+        try (TestNode source = startSeed(own.resolve("seed"), port);
+                TestNode node =
+                        join(
+                                own.resolve("newcomer"),
+                                port,
+                                options -> options.jvmOptions("-Dpetra.stream.slices=false"))) {
+            node.awaitRing(2);
+            check(node);
+            awaitMigrations(node);
+            check(node);
+            miss(node, source, PARTITIONS, () -> {});
+            node.nodetool("repair", "-full", "ks");
+            check(node);
+            awaitMigrations(node);
+            check(node);
+            assertThat(node.process().log()).doesNotContain("slices into ks.t");
+        }
     }
 
-    /** A node that takes no slices. */
+    @Order(2)
     @Test
-    void whatComesAsSSTablesIsFoundAtOnceAndWhenItIsInTheStore() throws Exception {
-        joined(
-                options -> options.jvmOptions("-Dpetra.stream.slices=false"),
-                (seed, newcomer) -> {
-                    check(newcomer);
-                    awaitMigrations(newcomer);
-                    check(newcomer);
-                    miss(newcomer, seed, PARTITIONS);
-                    newcomer.nodetool("repair", "-full", "ks");
-                    check(newcomer);
-                    awaitMigrations(newcomer);
-                    check(newcomer);
-                    assertThat(newcomer.process().log()).doesNotContain("slices into ks.t");
-                });
+    void whatComesAsSlicesIsFoundAndNothingIsSweptMeanwhile() throws Exception {
+        startShared();
+        check(newcomer);
+        assertThat(newcomer.process().log()).contains("slices into ks.t");
+        repairUntold(() -> whileRowsCome(IndexStreamsIT::garbagecollectSaysThatItSweepsNothing));
+        newcomer.nodetool("garbagecollect", "ks", "t");
+        check(newcomer);
+        repairUntold(() -> newcomer.nodetool("repair", "ks"));
+        assertHasAll();
+        check(seed);
+        assertNothingCameAsSSTables();
+    }
+
+    /** After a restart peers know at once what a node takes, before it tells of a change. */
+    private static void repairUntold(Step repair) throws Exception {
+        try {
+            miss(() -> crashes.hold("enter", PUBLISH));
+            repair.run();
+        } finally {
+            crashes.release();
+        }
+        check(newcomer);
+    }
+
+    /** Entries may be there before their rows. */
+    private static void garbagecollectSaysThatItSweepsNothing() throws Exception {
+        assertThat(newcomer.tryNodetool("garbagecollect", "ks", "t").output())
+                .contains("Aborted garbage collection");
+        newcomer.awaitLog("Repeat nodetool garbagecollect", PATIENCE);
     }
 
     /**
      * DROP INDEX fails to remove it there where the disk is full. The rows of a stream then got no
      * entries for it, and counted as if they had those of the index that is created again.
      */
+    @Order(3)
     @Test
     void rowsThatComeWhileADroppedIndexIsInTheStoreAreFoundByTheOneInItsPlace() throws Exception {
-        CrashPoints crashes =
-                new CrashPoints(
-                        points,
-                        List.of(
-                                CrashPoints.OURS + "index.StoreIndexes#dropFormerFromStore",
-                                PREPARE));
-        joined(
-                // Nothing but the stream is to drop it.
-                options -> crashes.in(options, "-Dpetra.index.sweep_seconds=86400"),
-                (seed, newcomer) -> {
-                    miss(newcomer, seed, PARTITIONS);
-                    try (CqlSession session = newcomer.session()) {
-                        crashes.fail("enter", "StoreIndexes#dropFormerFromStore");
-                        session.execute("DROP INDEX ks.t_v");
-                        newcomer.awaitLog("could not be removed from its store", PATIENCE);
-                        whileRowsCome(
-                                crashes,
-                                newcomer,
-                                () -> {
-                                    session.execute("CREATE INDEX t_v ON ks.t (v) USING 'sai'");
-                                    TestNode.awaitQueryable(session, "t_v", PATIENCE);
-                                    return null;
-                                });
-                    }
-                    assertThat(Contents.alone(newcomer, "SELECT p, c FROM ks.t"))
-                            .hasSize(2 * PARTITIONS * 5);
-                    check(newcomer);
-                });
+        startShared();
+        miss(() -> {});
+        try (CqlSession session = newcomer.session()) {
+            crashes.fail("enter", DROP_FORMER);
+            session.execute("DROP INDEX ks.t_v");
+            newcomer.awaitLog("could not be removed from its store", PATIENCE);
+            whileRowsCome(
+                    () -> {
+                        session.execute("CREATE INDEX t_v ON ks.t (v) USING 'sai'");
+                        TestNode.awaitQueryable(session, "t_v", PATIENCE);
+                    });
+        }
+        assertHasAll();
+        check(newcomer);
     }
 
-    /** Entries may be there before their rows. */
+    /** The last: there is one node afterwards. */
+    @Order(4)
     @Test
-    void garbagecollectSaysThatItSweepsNothingWhileAStreamComes() throws Exception {
-        CrashPoints crashes = new CrashPoints(points, List.of(PREPARE));
-        joined(
-                crashes::in,
-                (seed, newcomer) -> {
-                    miss(newcomer, seed, PARTITIONS);
-                    whileRowsCome(
-                            crashes,
-                            newcomer,
-                            () -> {
-                                assertThat(
-                                                newcomer.tryNodetool("garbagecollect", "ks", "t")
-                                                        .output())
-                                        .contains("Aborted garbage collection");
-                                newcomer.awaitLog("Repeat nodetool garbagecollect", PATIENCE);
-                                return null;
-                            });
-                    newcomer.nodetool("garbagecollect", "ks", "t");
-                    check(newcomer);
-                });
+    void whatComesFromANodeThatLeavesIsFound() throws Exception {
+        startShared();
+        seed.nodetool("decommission", "--force");
+        assertHasAll();
+        check(newcomer);
+        assertNothingCameAsSSTables();
+    }
+
+    private static void assertHasAll() {
+        assertThat(Contents.alone(newcomer, "SELECT p, c FROM ks.t")).hasSize(written * 5);
+    }
+
+    private static void assertNothingCameAsSSTables() {
+        assertThat(
+                        newcomer.process()
+                                .log()
+                                .lines()
+                                .filter(line -> line.contains("The migration of ks.t")))
+                .isEmpty();
     }
 
     private static void fill(TestNode seed) {
@@ -236,15 +263,24 @@ class IndexStreamsIT {
         }
     }
 
+    /** The newcomer is down while rows are written. */
+    private static void miss(Step beforeItIsBack) throws Exception {
+        miss(newcomer, seed, written, beforeItIsBack);
+        written += PARTITIONS;
+    }
+
     /** A node is down while rows are written. */
-    private static void miss(TestNode node, TestNode other, int from) throws Exception {
+    private static void miss(TestNode node, TestNode other, int from, Step beforeItIsBack)
+            throws Exception {
         // Else the other may forget it as one that never joined.
         TestNode.awaitSameRing(List.of(other, node));
-        node.process().kill();
+        // It says that it leaves: of a node that is killed others hear nothing for a while.
+        node.process().stop();
         other.awaitDead();
         try (CqlSession session = other.session()) {
             insert(session, from, from + PARTITIONS);
         }
+        beforeItIsBack.run();
         node.restart();
         TestNode.awaitSameRing(List.of(other, node));
     }

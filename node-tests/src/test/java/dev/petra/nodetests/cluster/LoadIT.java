@@ -89,24 +89,24 @@ import java.nio.file.StandardOpenOption;
             }
 """;
 
-    /** Loads by each line's arguments, without a process for each. */
+    /** Loads by the arguments of each line of its input, and says how that ended. */
     private static final String LOADS =
 """
             import dev.petra.cassandra.bulkload.StoreLoader;
-            import java.nio.channels.FileChannel;
-import java.nio.file.Files;
-            import java.nio.file.Path;
-import java.nio.file.StandardOpenOption;
+            import java.io.BufferedReader;
+            import java.io.InputStreamReader;
 
             class Loads {
                 public static void main(String[] args) throws Exception {
-                    for (String line : Files.readAllLines(Path.of(args[0])))
+                    BufferedReader lines = new BufferedReader(new InputStreamReader(System.in));
+                    for (String line = lines.readLine(); line != null; line = lines.readLine())
                         System.out.println("=" + StoreLoader.load(line.split("\t")));
                     System.exit(0);
                 }
             }
 """;
 
+    private static final Pattern END = Pattern.compile("=(\\d+)");
     private static final Duration PATIENCE = Duration.ofMinutes(5);
     private static final long SEED = Long.getLong("petra.seed", System.nanoTime());
 
@@ -123,6 +123,9 @@ import java.nio.file.StandardOpenOption;
     private static TestNode first;
     private static TestNode second;
     private static CqlSession session;
+
+    /** Runs {@link #LOADS} from the first use on; null until then. */
+    private static Process loader;
 
     @BeforeAll
     static void start() throws IOException {
@@ -167,7 +170,12 @@ import java.nio.file.StandardOpenOption;
     }
 
     @AfterAll
-    static void stop() {
+    static void stop() throws IOException, InterruptedException {
+        if (loader != null) {
+            loader.getOutputStream().close();
+            // Else it lives as long as threads of its own want.
+            if (!loader.waitFor(1, TimeUnit.MINUTES)) loader.destroyForcibly();
+        }
         if (session != null) session.close();
         if (second != null) second.close();
         if (first != null) first.close();
@@ -203,25 +211,36 @@ import java.nio.file.StandardOpenOption;
         return Commands.run(command.toArray(String[]::new));
     }
 
+    /** By a process that loads for all tests: a new one each time would be most of the work. */
+    private static NodeTool.Result loadAgain(List<String> arguments) throws IOException {
+        if (loader == null)
+            loader = new ProcessBuilder(program("Loads", LOADS)).redirectErrorStream(true).start();
+        loader.outputWriter().append(String.join("\t", arguments)).append('\n').flush();
+        StringBuilder output = new StringBuilder();
+        while (true) {
+            String line = loader.inputReader().readLine();
+            assertThat(line).describedAs("the loader ended: " + output).isNotNull();
+            Matcher end = END.matcher(line);
+            if (end.matches())
+                return new NodeTool.Result(Integer.parseInt(end.group(1)), output.toString());
+            output.append(line).append('\n');
+        }
+    }
+
+    private static NodeTool.Result loadAgain(Path from) throws IOException {
+        return loadAgain(arguments(from));
+    }
+
     /** One after the other. */
-    private static List<NodeTool.Result> loads(List<List<String>> all)
-            throws IOException, InterruptedException {
-        Path lines = directory.resolve("loads");
-        Files.write(lines, all.stream().map(each -> String.join("\t", each)).toList());
-        NodeTool.Result run = run("Loads", LOADS, lines.toString());
-        assertThat(run.exitCode()).describedAs(run.output()).isZero();
+    private static List<NodeTool.Result> loads(List<List<String>> all) throws IOException {
         List<NodeTool.Result> results = new ArrayList<>();
-        Matcher ends =
-                Pattern.compile("(?s)(.*?)^=(\\d+)\n", Pattern.MULTILINE).matcher(run.output());
-        while (ends.find())
-            results.add(new NodeTool.Result(Integer.parseInt(ends.group(2)), ends.group(1)));
-        assertThat(results).describedAs(run.output()).hasSameSizeAs(all);
+        for (List<String> each : all) results.add(loadAgain(each));
         return results;
     }
 
     /** A program of one file, against nothing but the jars. */
-    private static NodeTool.Result run(String name, String text, String... arguments)
-            throws IOException, InterruptedException {
+    private static List<String> program(String name, String text, String... arguments)
+            throws IOException {
         Path program = Files.writeString(directory.resolve(name + ".java"), text);
         Path lib = Distribution.fromSystemProperty().home().resolve("lib");
         List<String> command =
@@ -239,7 +258,7 @@ import java.nio.file.StandardOpenOption;
                                 "-Dlogback.configurationFile=dev/petra/cassandra/bulkload/load-logback.xml",
                                 program.toString()));
         command.addAll(List.of(arguments));
-        return Commands.run(command.toArray(String[]::new));
+        return command;
     }
 
     private static void assertLoaded(NodeTool.Result result) {
@@ -270,11 +289,13 @@ import java.nio.file.StandardOpenOption;
     void whatWasWrittenWithoutANodeIsThereAfterwards() throws Exception {
         Path data = directory.resolve("offline");
         NodeTool.Result written =
-                run(
-                        "Rows",
-                        PROGRAM,
-                        data.toString(),
-                        TYPE + ";\nCREATE TABLE ks.written" + COLUMNS + ";\n");
+                Commands.run(
+                        program(
+                                        "Rows",
+                                        PROGRAM,
+                                        data.toString(),
+                                        TYPE + ";\nCREATE TABLE ks.written" + COLUMNS + ";\n")
+                                .toArray(String[]::new));
         assertThat(written.exitCode()).describedAs(written.output()).isZero();
         create("written");
         for (String column : INDEXED)
@@ -306,7 +327,7 @@ import java.nio.file.StandardOpenOption;
                 .satisfies(row -> assertThat(row.getString(0)).hasSize(40_000));
         eachHasWhatItOwns("written");
         indexesFindAllOfWritten();
-        assertLoaded(load(data));
+        assertLoaded(loadAgain(data));
         assertThat(content("written")).isEqualTo(content);
         indexesFindAllOfWritten();
         for (String column : INDEXED) session.execute("DROP INDEX ks.written_" + column + "_idx");
@@ -320,13 +341,13 @@ import java.nio.file.StandardOpenOption;
                 for (String column : INDEXED)
                     IndexKind.LEGACY.await(there, "legacy_" + column, PATIENCE);
             }
-        assertLoaded(load(data));
+        assertLoaded(loadAgain(data));
         assertThat(content("written")).hasSize(1000);
         indexesFindAllOfWritten();
         assertThat(data.toFile().list())
                 .containsExactlyInAnyOrder("schema.cql", "rocksdb", ".petra-load-8");
         running.close();
-        assertLoaded(load(data));
+        assertLoaded(loadAgain(data));
         assertThat(data.toFile().list()).containsExactlyInAnyOrder("schema.cql", "rocksdb");
     }
 
@@ -385,7 +406,7 @@ import java.nio.file.StandardOpenOption;
         session.execute(INSERT.formatted("other", 7, 0, 0, "hidden", 0, 0, 400));
         session.execute("DELETE FROM ks.other WHERE p = 7 AND c = 1");
         assertRefused(
-                loads(List.of(arguments(snapshots.get(0), "--target-table", "other"))).get(0),
+                loadAgain(arguments(snapshots.get(0), "--target-table", "other")),
                 "column gone was dropped from it");
         session.execute("ALTER TABLE ks.other ADD gone text");
         session.execute("ALTER TABLE ks.other DROP gone");
@@ -432,7 +453,7 @@ import java.nio.file.StandardOpenOption;
         Files.createFile(moving.resolve("rocksdb/MOVING"));
 
         assertRefused(load(directory.resolve("nowhere")), "Unknown directory");
-        assertRefused(load(directory.resolve("first")), "must have a folder rocksdb");
+        assertRefused(loadAgain(directory.resolve("first")), "must have a folder rocksdb");
         Map<List<String>, List<String>> reasons = new LinkedHashMap<>();
         reasons.put(
                 arguments(snapshot, "--target-table", "none"),
@@ -503,8 +524,8 @@ import java.nio.file.StandardOpenOption;
                         () -> {
                             try {
                                 return loads(all);
-                            } catch (IOException | InterruptedException e) {
-                                throw new IllegalStateException(e);
+                            } catch (IOException e) {
+                                throw new UncheckedIOException(e);
                             }
                         });
         for (int i = 0; i < all.size(); i++) {

@@ -82,7 +82,9 @@ class ShadowTopologyIT {
     /** The shadows of each node are whole, are equal to their tables, and never were otherwise. */
     private static void check(TestNode... nodes) throws Exception {
         for (TestNode node : nodes) {
-            TestNode.await("shadows", PATIENCE, () -> areWhole(node));
+            try (CqlSession session = node.plainSession()) {
+                TestNode.await("shadows", PATIENCE, () -> areWhole(session, node));
+            }
             assertEqual(node, "ks.t");
             assertThat(
                             Contents.alone(
@@ -94,9 +96,10 @@ class ShadowTopologyIT {
         }
     }
 
-    private static boolean areWhole(TestNode node) {
+    private static boolean areWhole(CqlSession session, TestNode node) {
         Set<String> shadows =
                 Contents.alone(
+                        session,
                         node,
                         "SELECT answers, caught_up, table_name FROM petra.shadow WHERE"
                                 + " keyspace_name = 'ks'");

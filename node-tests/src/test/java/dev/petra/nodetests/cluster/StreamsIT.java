@@ -6,6 +6,9 @@ import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import com.datastax.oss.driver.api.core.CqlSession;
 import com.datastax.oss.driver.api.core.ProtocolVersion;
+import com.datastax.oss.driver.api.core.cql.BatchStatement;
+import com.datastax.oss.driver.api.core.cql.BatchStatementBuilder;
+import com.datastax.oss.driver.api.core.cql.DefaultBatchType;
 import com.datastax.oss.driver.api.core.metadata.Node;
 import com.datastax.oss.driver.api.core.type.codec.TypeCodecs;
 import dev.petra.launcher.FreePorts;
@@ -42,8 +45,6 @@ import javax.management.remote.JMXServiceURL;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.CleanupMode;
 import org.junit.jupiter.api.io.TempDir;
-import org.junit.jupiter.params.ParameterizedTest;
-import org.junit.jupiter.params.provider.ValueSource;
 
 /**
  * Slices of an engine's store on their way to a node that joins: kill -9 of one side or the other,
@@ -51,11 +52,17 @@ import org.junit.jupiter.params.provider.ValueSource;
  */
 class StreamsIT {
     private static final Duration PATIENCE = Duration.ofMinutes(5);
-    private static final int PARTITIONS = 400;
+    private static final int PARTITIONS = 200;
     private static final int ROWS = 10;
     private static final int VALUE = 4_000;
     private static final String READING = "IncomingSlices.receive";
-    private static final String SELECT = "SELECT p, c, v, writetime(v) FROM ks.t";
+    private static final String SELECT = select("t");
+    private static final Pattern IDLE = Pattern.compile("sent no bytes of ks[.]\\w+ for 15 s");
+
+    /** Of random tokens the newcomer may get one range, or little of the ring. */
+    private static final int[] OF_SEED = {-6, -2, 2, 6};
+
+    private static final int[] OF_NEWCOMER = {-4, 0, 4, 8};
 
     @TempDir(cleanup = CleanupMode.ON_SUCCESS)
     Path first;
@@ -71,33 +78,56 @@ class StreamsIT {
                 // gossip about it is heard: it would get SSTables.
                 .jvmOptions("-Dcassandra.failed_bootstrap_timeout_ms=600000")
                 .engineParameters(
-                        Map.of("engine", "rocks", "memory", "128MiB", "stream_part", "1MiB"))
+                        Map.of("engine", "rocks", "memory", "128MiB", "stream_part", "512KiB"))
                 .yaml(
                         Map.of(
                                 "hinted_handoff_enabled",
                                 false,
                                 "entire_sstable_stream_throughput_outbound",
-                                "2MiB/s"));
+                                "1MiB/s"));
     }
 
-    /** A node with data, and what is in it. */
-    private record Seed(TestNode node, Set<String> content) implements AutoCloseable {
+    /** Parts of all tables come beside each other, and it takes long until one is whole. */
+    private static NodeConfig.Builder besideEachOther(NodeConfig.Builder options) {
+        return tokens(OF_SEED)
+                .apply(options)
+                // As many as there are processors, else.
+                .jvmOptions("-Dcassandra.streaming.session.parallelTransfers=8")
+                .yaml(Map.of("entire_sstable_stream_throughput_outbound", "256KiB/s"));
+    }
+
+    private static UnaryOperator<NodeConfig.Builder> tokens(int... tokens) {
+        String all =
+                IntStream.of(tokens)
+                        .mapToObj(token -> Long.toString(token * 1_000_000_000_000_000_000L))
+                        .collect(Collectors.joining(","));
+        return options -> options.yaml(Map.of("initial_token", all));
+    }
+
+    /** A node with data, and what is in each table. */
+    private record Seed(TestNode node, Map<String, Set<String>> contents) implements AutoCloseable {
+        Set<String> content(String table) {
+            return contents.get(table);
+        }
+
         @Override
         public void close() {
             node.close();
         }
     }
 
-    private Seed seed() {
-        return seed(UnaryOperator.identity());
-    }
-
-    private Seed seed(UnaryOperator<NodeConfig.Builder> more) {
+    private Seed seed(UnaryOperator<NodeConfig.Builder> more, String... tables) {
         TestNode node =
                 TestNode.start(first, options -> more.apply(slow(options).storagePort(seedPort)));
-        try (CqlSession session = node.session()) {
-            fill(session);
-            return new Seed(node, content(session));
+        try (CqlSession session = node.plainSession()) {
+            TestNode.createKeyspace(session, "ks", 1);
+            Map<String, Set<String>> contents = new HashMap<>();
+            for (String table : tables) {
+                create(session, table);
+                insert(session, table, PARTITIONS);
+                contents.put(table, content(session, table));
+            }
+            return new Seed(node, contents);
         } catch (RuntimeException | AssertionError e) {
             node.close();
             throw e;
@@ -114,35 +144,39 @@ class StreamsIT {
                 options -> more.apply(slow(options).seeds(List.of("127.0.0.1:" + seedPort))));
     }
 
-    /** Incompressible, so that it takes its time; with deletions that must arrive as well. */
-    private void fill(CqlSession session) {
-        TestNode.createKeyspace(session, "ks", 1);
+    private static void create(CqlSession session, String table) {
         session.execute(
-                "CREATE TABLE ks.t (p int, c int, v blob, PRIMARY KEY (p, c)) WITH memtable ="
-                        + " 'rocks'");
-        insert(session);
+                "CREATE TABLE ks."
+                        + table
+                        + " (p int, c int, v blob, PRIMARY KEY (p, c)) WITH memtable = 'rocks'");
     }
 
-    private static void insert(CqlSession session) {
-        insert(session, PARTITIONS);
-    }
-
-    private static void insert(CqlSession session, int partitions) {
+    /** Incompressible, so that it takes its time; with deletions that must arrive as well. */
+    private static void insert(CqlSession session, String table, int partitions) {
+        String name = "ks." + table;
         Random random = new Random(1);
-        var insert = session.prepare("INSERT INTO ks.t (p, c, v) VALUES (?, ?, ?)");
-        for (int p = 0; p < partitions; p++)
+        var insert = session.prepare("INSERT INTO " + name + " (p, c, v) VALUES (?, ?, ?)");
+        for (int p = 0; p < partitions; p++) {
+            BatchStatementBuilder rows = BatchStatement.builder(DefaultBatchType.UNLOGGED);
             for (int c = 0; c < ROWS; c++) {
                 byte[] value = new byte[VALUE];
                 random.nextBytes(value);
-                session.execute(insert.bind(p, c, ByteBuffer.wrap(value)));
+                rows.addStatement(insert.bind(p, c, ByteBuffer.wrap(value)));
             }
-        for (int p = 0; p < PARTITIONS; p += 7) session.execute("DELETE FROM ks.t WHERE p = ?", p);
+            session.execute(rows.build());
+        }
+        for (int p = 0; p < PARTITIONS; p += 7)
+            session.execute("DELETE FROM " + name + " WHERE p = ?", p);
         for (int p = 1; p < PARTITIONS; p += 7)
-            session.execute("DELETE FROM ks.t WHERE p = ? AND c > 4", p);
+            session.execute("DELETE FROM " + name + " WHERE p = ? AND c > 4", p);
     }
 
-    private static Set<String> content(CqlSession session) {
-        return Contents.of(session, SELECT);
+    private static String select(String table) {
+        return "SELECT p, c, v, writetime(v) FROM ks." + table;
+    }
+
+    private static Set<String> content(CqlSession session, String table) {
+        return Contents.of(session, select(table));
     }
 
     private List<Path> staged() {
@@ -161,6 +195,15 @@ class StreamsIT {
         TestNode.await("slices come", PATIENCE, () -> staged().size() >= 2);
     }
 
+    private List<Path> staged(String table) {
+        String folder = "/ks/" + table + "-";
+        return staged().stream().filter(file -> file.toString().contains(folder)).toList();
+    }
+
+    private void awaitStaged(String table) throws Exception {
+        TestNode.await("slices come to " + table, PATIENCE, () -> staged(table).size() >= 2);
+    }
+
     /** Cassandra aborts what a failed session received after it has said that it failed. */
     private void awaitNothingStaged() throws Exception {
         TestNode.await("slices go", PATIENCE, () -> staged().isEmpty());
@@ -168,79 +211,161 @@ class StreamsIT {
 
     private void checkBoth(Seed seed, TestNode newcomer) throws InterruptedException {
         assertThat(newcomer.process().log()).contains("slices into ks.t");
-        checkContent(seed, newcomer);
-    }
-
-    /** What the newcomer owns is only there afterwards. */
-    private void checkContent(Seed seed, TestNode newcomer) throws InterruptedException {
-        assertThat(staged()).isEmpty();
+        assertThat(staged("t")).isEmpty();
         // Before the seed knows that the newcomer has joined, it owns all.
-        for (TestNode node : List.of(seed.node(), newcomer)) node.awaitRing(2);
+        awaitBoth(seed, newcomer);
         seed.node().nodetool("cleanup", "ks");
+        // What the newcomer owns is only there afterwards.
         try (CqlSession session = seed.node().session()) {
-            assertThat(content(session)).isEqualTo(seed.content());
+            assertThat(content(session, "t")).isEqualTo(seed.content("t"));
         }
         for (TestNode node : List.of(seed.node(), newcomer))
             node.nodetool("verify", "--force", "-e", "--check-tokens", "ks", "t");
     }
 
+    private static void awaitBoth(Seed seed, TestNode newcomer) throws InterruptedException {
+        for (TestNode node : List.of(seed.node(), newcomer)) node.awaitRing(2);
+    }
+
+    /** Resumes a bootstrap that failed; says whether it is complete then. */
+    private static CompletableFuture<Boolean> resume(TestNode newcomer) {
+        return CompletableFuture.supplyAsync(
+                () -> newcomer.tryNodetool("bootstrap", "resume", "--force").exitCode() == 0);
+    }
+
+    private static boolean completes(CompletableFuture<Boolean> resumed) throws Exception {
+        return resumed.get(PATIENCE.toSeconds(), TimeUnit.SECONDS);
+    }
+
+    private static void execute(TestNode node, String statement) {
+        try (CqlSession session = node.session()) {
+            session.execute(statement);
+        }
+    }
+
+    /**
+     * One after the other on one node, to which parts of three tables come: that a later session
+     * completes the bootstrap, others have as well.
+     */
     @Test
-    void aReceiverThatIsKilledBeginsAnew() throws Exception {
-        try (Seed seed = seed();
-                TestNode newcomer = newcomer()) {
-            awaitStaged();
+    void aBootstrapIsResumedAfterAllThatEndsIt() throws Exception {
+        try (Seed seed = seed(StreamsIT::besideEachOther, "t", "altered", "dropped");
+                TestNode newcomer =
+                        newcomer(
+                                options ->
+                                        tokens(OF_NEWCOMER)
+                                                .apply(options)
+                                                .jvmOptions("-Dpetra.stream.idle_seconds=15"))) {
+            theSenderStalls(seed.node(), newcomer);
+            theSenderIsKilled(seed.node(), newcomer);
+            theReceiverIsKilledAndBeginsAnew(newcomer);
+            aTableLeavesTheEngine(seed.node(), newcomer);
+            aTableIsDropped(seed.node(), newcomer);
+            newcomer.process().awaitCql(PATIENCE);
+            checkChanged(seed, newcomer);
+            checkBoth(seed, newcomer);
             newcomer.process().kill();
-            assertThat(staged()).isNotEmpty();
             newcomer.restart();
+            checkChanged(seed, newcomer);
             checkBoth(seed, newcomer);
         }
     }
 
-    @Test
-    void aBootstrapWhoseSenderIsKilledIsResumed() throws Exception {
-        try (Seed seed = seed();
-                TestNode newcomer = newcomer()) {
-            awaitStaged();
-            seed.node().process().kill();
-            newcomer.awaitLog("not yet bootstrapped completely", PATIENCE);
-            awaitNothingStaged();
-            assertThat(newcomer.process().log()).doesNotContain("slices into ks.t");
-            seed.node().restart();
-            newcomer.awaitPeerRestarted(PATIENCE);
-            newcomer.nodetool("bootstrap", "resume", "--force");
-            newcomer.process().awaitCql(PATIENCE);
-            checkBoth(seed, newcomer);
-        }
+    private static void assertNothingIsLive(TestNode newcomer) {
+        assertThat(newcomer.process().log()).doesNotContain("slices into ks.");
     }
 
     /** Its process does not run, and its kernel keeps the connections. */
-    @Test
-    void aSenderThatStallsEndsTheSession() throws Exception {
-        try (Seed seed = seed();
-                TestNode newcomer =
-                        newcomer(options -> options.jvmOptions("-Dpetra.stream.idle_seconds=15"))) {
-            awaitStaged();
-            signal("STOP", seed.node());
-            try {
-                newcomer.awaitLog("sent no bytes of ks.t for 15 s", PATIENCE);
-                newcomer.awaitLog("not yet bootstrapped completely", PATIENCE);
-                awaitNothingStaged();
-                // Cassandra closes no connection whose first slice is under way.
-                TestNode.await("readers end", PATIENCE, () -> !jstack(newcomer).contains(READING));
-            } finally {
-                signal("CONT", seed.node());
-            }
-            assertThat(newcomer.process().log()).doesNotContain("slices into ks.t");
-            TestNode.await(
-                    "it is up again",
-                    PATIENCE,
-                    () -> {
-                        String log = newcomer.process().log();
-                        return log.lastIndexOf("is now UP") > log.lastIndexOf("is now DOWN");
-                    });
-            newcomer.nodetool("bootstrap", "resume", "--force");
-            newcomer.process().awaitCql(PATIENCE);
-            checkBoth(seed, newcomer);
+    private void theSenderStalls(TestNode sender, TestNode newcomer) throws Exception {
+        awaitStaged("t");
+        signal("STOP", sender);
+        try {
+            newcomer.awaitLog("no bytes for 15 s", PATIENCE, log -> IDLE.matcher(log).find());
+            newcomer.awaitLog("not yet bootstrapped completely", PATIENCE);
+            awaitNothingStaged();
+            // Cassandra closes no connection whose first slice is under way.
+            TestNode.await("readers end", PATIENCE, () -> !jstack(newcomer).contains(READING));
+        } finally {
+            signal("CONT", sender);
+        }
+        assertNothingIsLive(newcomer);
+        TestNode.await(
+                "it is up again",
+                PATIENCE,
+                () -> {
+                    String log = newcomer.process().log();
+                    return log.lastIndexOf("is now UP") > log.lastIndexOf("is now DOWN");
+                });
+    }
+
+    private void theSenderIsKilled(TestNode sender, TestNode newcomer) throws Exception {
+        CompletableFuture<Boolean> resumed = resume(newcomer);
+        awaitStaged("t");
+        sender.process().kill();
+        assertThat(completes(resumed)).isFalse();
+        awaitNothingStaged();
+        assertNothingIsLive(newcomer);
+        sender.restart();
+        newcomer.awaitPeerRestarted(PATIENCE);
+    }
+
+    private void theReceiverIsKilledAndBeginsAnew(TestNode newcomer) throws Exception {
+        CompletableFuture<Boolean> resumed = resume(newcomer);
+        awaitStaged("t");
+        newcomer.process().kill();
+        assertThat(staged()).isNotEmpty();
+        assertNothingIsLive(newcomer);
+        newcomer.process().start();
+        resumed.get(PATIENCE.toSeconds(), TimeUnit.SECONDS);
+        // By then what was staged before is gone.
+        TestNode.await(
+                "another bootstrap",
+                PATIENCE,
+                () -> newcomer.process().logSinceStart().contains("Starting to bootstrap"));
+    }
+
+    /** While parts of the table are staged and more arrive, which the newcomer refuses then. */
+    private void aTableLeavesTheEngine(TestNode sender, TestNode newcomer) throws Exception {
+        awaitStaged("altered");
+        execute(sender, "ALTER TABLE ks.altered WITH memtable = 'default'");
+        newcomer.awaitLog("The migration of ks.altered out of its engine begins", PATIENCE);
+        assertThat(bootstraps(newcomer)).isFalse();
+        awaitNothingStaged();
+        assertThat(newcomer.process().log()).doesNotContain("slices into ks.altered");
+    }
+
+    /**
+     * While parts of the table are staged and more arrive. What the newcomer then does depends on
+     * whether it hears of it before the last part: its bootstrap completes, or fails and is
+     * resumed.
+     */
+    private void aTableIsDropped(TestNode sender, TestNode newcomer) throws Exception {
+        // Of the session before, in which the other table was refused, all of it may be live.
+        int before = newcomer.process().log().split("slices into ks.dropped", -1).length;
+        CompletableFuture<Boolean> resumed = resume(newcomer);
+        awaitStaged("dropped");
+        execute(sender, "DROP TABLE ks.dropped");
+        sender.nodetool("setstreamthroughput", "-e", "0");
+        if (completes(resumed)) return;
+        awaitNothingStaged();
+        assertThat(newcomer.process().log().split("slices into ks.dropped", -1)).hasSize(before);
+        newcomer.nodetool("bootstrap", "resume", "--force");
+    }
+
+    private void checkChanged(Seed seed, TestNode newcomer) throws Exception {
+        awaitBoth(seed, newcomer);
+        try (CqlSession session = seed.node().session()) {
+            TestNode.awaitMigrations(session, PATIENCE);
+            awaitNothingStaged();
+            assertThat(session.getMetadata().getKeyspace("ks").orElseThrow().getTable("dropped"))
+                    .isEmpty();
+            for (TestNode node : List.of(seed.node(), newcomer)) node.nodetool("cleanup", "ks");
+            assertThat(content(session, "altered")).isEqualTo(seed.content("altered"));
+        }
+        // Neither live rows of the tables nor parts lie on the newcomer in an engine.
+        for (String table : List.of("altered", "dropped")) {
+            Path stores = new TableFiles(second.resolve("data"), "ks", table).stores();
+            TestNode.await(stores + " goes", PATIENCE, () -> !Files.exists(stores));
         }
     }
 
@@ -265,7 +390,8 @@ class StreamsIT {
 
     /**
      * The newcomer asks for what it has no room for, and the seed is sent it when the newcomer
-     * leaves. Neither may use more than a hundred-thousandth of what is free.
+     * leaves. Neither may use more than five millionths of what is free. Between the two, a table
+     * is truncated while parts of it come.
      */
     @Test
     void whatHasNoRoomIsRefusedBeforeAnythingMoves() throws Exception {
@@ -274,32 +400,67 @@ class StreamsIT {
                         options.yaml(
                                 Map.of(
                                         "max_space_usable_for_compactions_in_percentage",
-                                        0.00001,
+                                        0.000005,
                                         "entire_sstable_stream_throughput_outbound",
                                         "0MiB/s"));
-        try (Seed seed = seed(full);
-                TestNode newcomer = newcomer(full)) {
+        try (Seed seed = seed(options -> besideEachOther(full.apply(options)), "t", "emptied");
+                TestNode newcomer =
+                        newcomer(options -> tokens(OF_NEWCOMER).apply(full.apply(options)))) {
             newcomer.awaitLog("not yet bootstrapped completely", PATIENCE);
             assertThat(newcomer.process().log())
                     .contains("There is no room for a stream from")
-                    .contains("of which table ks.t needs")
+                    .containsPattern(OF_WHICH)
                     .doesNotContain("Prepare completed");
-            assertThat(new TableFiles(second.resolve("data"), "ks", "t").stores()).doesNotExist();
+            for (String table : List.of("t", "emptied"))
+                assertThat(new TableFiles(second.resolve("data"), "ks", table).stores())
+                        .doesNotExist();
             ignoreRoom(newcomer);
-            newcomer.nodetool("bootstrap", "resume", "--force");
+            aTableIsTruncated(seed.node(), newcomer);
             newcomer.process().awaitCql(PATIENCE);
             checkBoth(seed, newcomer);
+            checkEmptied(seed, newcomer);
+            newcomer.process().kill();
+            newcomer.restart();
+            awaitBoth(seed, newcomer);
+            checkEmptied(seed, newcomer);
 
             assertThat(newcomer.process().nodetool("decommission", "--force").exitCode())
                     .isNotZero();
             assertThat(seed.node().process().log())
                     .contains("There is no room for a stream from")
-                    .contains("of which table ks.t needs")
-                    .doesNotContain("slices into ks.t");
+                    .containsPattern(OF_WHICH)
+                    .doesNotContain("slices into ks.");
             ignoreRoom(seed.node());
             newcomer.nodetool("decommission", "--force");
             assertThat(seed.node().process().log()).contains("slices into ks.t");
-            assertThat(Contents.alone(seed.node(), SELECT)).isEqualTo(seed.content());
+            assertThat(Contents.alone(seed.node(), SELECT)).isEqualTo(seed.content("t"));
+        }
+    }
+
+    /** The table with the most to come, of two that are alike. */
+    private static final Pattern OF_WHICH =
+            Pattern.compile("of which table ks[.](t|emptied) needs");
+
+    /** While parts of the table are staged and more arrive. */
+    private void aTableIsTruncated(TestNode sender, TestNode newcomer) throws Exception {
+        CompletableFuture<Boolean> resumed = resume(newcomer);
+        awaitStaged("emptied");
+        execute(sender, "TRUNCATE ks.emptied");
+        sender.nodetool("setstreamthroughput", "-e", "0");
+        assertThat(completes(resumed)).isTrue();
+    }
+
+    /**
+     * Cassandra truncates on the members of the ring alone, of which the newcomer was none; and a
+     * stream keeps what it is about to send.
+     */
+    private static void checkEmptied(Seed seed, TestNode newcomer) {
+        String select = select("emptied");
+        assertThat(Contents.alone(seed.node(), select)).isEmpty();
+        try (CqlSession session = seed.node().session()) {
+            assertThat(Contents.alone(newcomer, select))
+                    .isNotEmpty()
+                    .isEqualTo(owned(session, newcomer, seed.content("emptied")));
         }
     }
 
@@ -323,11 +484,9 @@ class StreamsIT {
                                                 .seeds(List.of("127.0.0.1:" + seedPort)));
                 CqlSession session = leaver.session()) {
             TestNode.createKeyspace(session, "ks", 1);
-            session.execute(
-                    "CREATE TABLE ks.t (p int, c int, v blob, PRIMARY KEY (p, c)) WITH memtable ="
-                            + " 'rocks'");
-            insert(session, 3 * PARTITIONS);
-            Set<String> expected = content(session);
+            create(session, "t");
+            insert(session, "t", 1_200);
+            Set<String> expected = content(session, "t");
             leaver.nodetool("flush", "ks");
             leaver.nodetool("compact", "ks");
             long bytes = steadyStoreBytes();
@@ -360,6 +519,8 @@ class StreamsIT {
         Map<String, Object> all = new HashMap<>(yaml);
         all.put("initial_token", token + "000000000000000000");
         return slow(options)
+                .engineParameters(
+                        Map.of("engine", "rocks", "memory", "128MiB", "stream_part", "1MiB"))
                 .storagePort(token.equals("9") ? seedPort : FreePorts.next())
                 .numTokens(1)
                 .yaml(all);
@@ -411,47 +572,6 @@ class StreamsIT {
         }
     }
 
-    /**
-     * The statement comes while parts of the table are staged and more arrive. What the newcomer
-     * then does depends on whether it hears of it before the last part: its bootstrap completes, or
-     * fails and is resumed.
-     */
-    @ParameterizedTest
-    @ValueSource(
-            strings = {
-                "DROP TABLE ks.t",
-                "ALTER TABLE ks.t WITH memtable = 'default'",
-                "TRUNCATE ks.t"
-            })
-    void aTableChangesWhileABootstrapStreamsIt(String statement) throws Exception {
-        try (Seed seed =
-                        seed(
-                                options ->
-                                        options.yaml(
-                                                Map.of(
-                                                        "entire_sstable_stream_throughput_outbound",
-                                                        "256KiB/s")));
-                TestNode newcomer = newcomer()) {
-            awaitStaged();
-            try (CqlSession session = seed.node().session()) {
-                session.execute(statement);
-            }
-            seed.node().nodetool("setstreamthroughput", "-e", "0");
-            if (!bootstraps(newcomer)) {
-                awaitNothingStaged();
-                assertThat(newcomer.process().log()).doesNotContain("slices into ks.t");
-                newcomer.nodetool("bootstrap", "resume", "--force");
-            }
-            newcomer.process().awaitCql(PATIENCE);
-            for (TestNode node : List.of(seed.node(), newcomer)) node.awaitRing(2);
-            checkChanged(statement, seed, newcomer);
-            newcomer.process().kill();
-            newcomer.restart();
-            for (TestNode node : List.of(seed.node(), newcomer)) node.awaitRing(2);
-            checkChanged(statement, seed, newcomer);
-        }
-    }
-
     /** Cassandra's reader took a slice for an SSTable, and waited for the rest of a small one. */
     @Test
     void tablesLeaveTheEngineBeforeTheirSmallSlicesCome() throws Exception {
@@ -463,10 +583,11 @@ class StreamsIT {
                                                 "streaming_connections_per_host",
                                                 1,
                                                 "entire_sstable_stream_throughput_outbound",
-                                                "256KiB/s")))) {
+                                                "128KiB/s")),
+                        "t")) {
             // Which of all are sent behind the large one is left to chance: hardly ever none.
             List<String> tables = IntStream.range(0, 16).mapToObj(i -> "ks.small" + i).toList();
-            try (CqlSession session = seed.node().session()) {
+            try (CqlSession session = seed.node().plainSession()) {
                 for (String table : tables) {
                     session.execute(
                             "CREATE TABLE "
@@ -502,11 +623,11 @@ class StreamsIT {
     /** To a node that takes no slices. What is gone by then is not written. */
     @Test
     void anSSTableIsWrittenWhenItsTurnHasCome() throws Exception {
-        // Of random tokens the newcomer may get one range, and then nothing waits for its turn.
-        try (Seed seed = seed(withoutSlices(-6, -2, 2, 6))) {
+        // Of one range nothing would wait for its turn.
+        try (Seed seed = seed(withoutSlices(OF_SEED), "t")) {
             // Write buffers have no size in estimates.
             seed.node().nodetool("flush", "ks");
-            try (TestNode newcomer = newcomer(withoutSlices(-4, 0, 4, 8))) {
+            try (TestNode newcomer = newcomer(withoutSlices(OF_NEWCOMER))) {
                 sendWhileTruncated(seed, newcomer);
                 sendWhileDropped(seed.node(), newcomer);
             }
@@ -514,18 +635,11 @@ class StreamsIT {
     }
 
     private static UnaryOperator<NodeConfig.Builder> withoutSlices(int... tokens) {
-        String all =
-                IntStream.of(tokens)
-                        .mapToObj(token -> Long.toString(token * 1_000_000_000_000_000_000L))
-                        .collect(Collectors.joining(","));
         return options ->
-                options.jvmOptions("-Dpetra.stream.slices=false")
-                        .yaml(
-                                Map.of(
-                                        "stream_throughput_outbound",
-                                        "256KiB/s",
-                                        "initial_token",
-                                        all));
+                tokens(tokens)
+                        .apply(options)
+                        .jvmOptions("-Dpetra.stream.slices=false")
+                        .yaml(Map.of("stream_throughput_outbound", "128KiB/s"));
     }
 
     private void sendWhileTruncated(Seed seed, TestNode newcomer) throws Exception {
@@ -547,7 +661,7 @@ class StreamsIT {
         assertThat(Contents.alone(seed.node(), SELECT)).isEmpty();
         try (CqlSession session = newcomer.session()) {
             TestNode.awaitMigrations(session, PATIENCE);
-            Set<String> owned = owned(session, newcomer, seed.content());
+            Set<String> owned = owned(session, newcomer, seed.content("t"));
             Set<String> sent = Contents.alone(newcomer, SELECT);
             assertThat(owned.containsAll(sent)).isTrue();
             assertThat(sent.size()).isLessThan(owned.size());
@@ -557,12 +671,12 @@ class StreamsIT {
     /** A disk that fails stops a node; a folder that goes while it is written to must not. */
     private void sendWhileDropped(TestNode sender, TestNode receiver) throws Exception {
         try (CqlSession session = sender.session()) {
-            insert(session);
+            insert(session, "t", PARTITIONS);
             session.execute(
                     "ALTER KEYSPACE ks WITH replication = {'class': 'SimpleStrategy',"
                             + " 'replication_factor': 2}");
             sender.nodetool("flush", "ks");
-            sender.nodetool("setstreamthroughput", "4");
+            sender.nodetool("setstreamthroughput", "2");
             CompletableFuture<?> repair =
                     CompletableFuture.supplyAsync(
                             () -> receiver.tryNodetool("repair", "--full", "ks", "t"));
@@ -595,46 +709,12 @@ class StreamsIT {
     private static boolean bootstraps(TestNode newcomer) throws InterruptedException {
         long end = System.nanoTime() + PATIENCE.toNanos();
         while (true) {
-            String log = newcomer.process().log();
+            String log = newcomer.process().logSinceStart();
             if (log.contains("not yet bootstrapped completely")) return false;
             if (log.contains("Bootstrap completed for tokens")) return true;
             assertThat(System.nanoTime()).as("the bootstrap ends").isLessThan(end);
             TimeUnit.MILLISECONDS.sleep(50);
         }
-    }
-
-    private void checkChanged(String statement, Seed seed, TestNode newcomer) throws Exception {
-        try (CqlSession session = seed.node().session()) {
-            TestNode.awaitMigrations(session, PATIENCE);
-            awaitNothingStaged();
-            switch (statement.substring(0, statement.indexOf(' '))) {
-                case "DROP" -> {
-                    assertThat(session.getMetadata().getKeyspace("ks").orElseThrow().getTables())
-                            .isEmpty();
-                    awaitNoStores();
-                }
-                case "ALTER" -> {
-                    for (TestNode node : List.of(seed.node(), newcomer))
-                        node.nodetool("cleanup", "ks");
-                    assertThat(content(session)).isEqualTo(seed.content());
-                    awaitNoStores();
-                }
-                default -> {
-                    // Cassandra truncates on the members of the ring alone, of which the newcomer
-                    // was none; and a stream keeps what it is about to send.
-                    assertThat(Contents.alone(seed.node(), SELECT)).isEmpty();
-                    assertThat(Contents.alone(newcomer, SELECT))
-                            .isNotEmpty()
-                            .isEqualTo(owned(session, newcomer, seed.content()));
-                }
-            }
-        }
-    }
-
-    /** Neither live rows of the table nor parts lie on the newcomer in an engine. */
-    private void awaitNoStores() throws Exception {
-        Path stores = new TableFiles(second.resolve("data"), "ks", "t").stores();
-        TestNode.await(stores + " goes", PATIENCE, () -> !Files.exists(stores));
     }
 
     /** The rows whose partitions a node has by the ring. */

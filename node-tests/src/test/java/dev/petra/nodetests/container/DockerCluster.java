@@ -24,12 +24,17 @@ import dev.petra.docker.PetraContainer;
 import dev.petra.launcher.NodeConfig;
 import dev.petra.launcher.NodeTool;
 import dev.petra.nodetests.fixture.Commands;
+import dev.petra.nodetests.fixture.SchemaByControlNode;
 import dev.petra.nodetests.fixture.TestNode;
 import java.io.IOException;
 import java.net.InetSocketAddress;
 import java.net.Socket;
+import java.nio.channels.FileChannel;
+import java.nio.channels.FileLock;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -59,6 +64,9 @@ final class DockerCluster implements AutoCloseable {
     /** What it is built on. */
     static final String BASE =
             System.getProperty("petra.docker.base", System.getenv("PETRA_DOCKER_BASE"));
+
+    /** How many times as long everything lasts; in a run with 1 tests leave out some of it. */
+    static final int LENGTH = Integer.getInteger("petra.docker.length", 1);
 
     private static final Duration BOOT = Duration.ofMinutes(4);
 
@@ -243,14 +251,25 @@ final class DockerCluster implements AutoCloseable {
         return result.output();
     }
 
-    /** Runs {@code docker/build}. */
+    /**
+     * Runs {@code docker/build}, unless the image is there. Only one process does so at a time: of
+     * two that want the same image, the second one finds it.
+     */
     static void build(String... options) throws IOException, InterruptedException {
         List<String> command = new ArrayList<>();
         command.add(Path.of("..", "docker", "build").toAbsolutePath().toString());
+        command.add("--keep");
         command.addAll(List.of(options));
         ProcessBuilder build = new ProcessBuilder(command);
         build.environment().putIfAbsent("DOCKER_BUILDKIT", "0");
-        run(build);
+        Path file = Files.createDirectories(Path.of("target")).resolve("docker-build.lock");
+        try (FileChannel channel =
+                        FileChannel.open(
+                                file, StandardOpenOption.CREATE, StandardOpenOption.WRITE);
+                FileLock lock = channel.lock()) {
+            if (!lock.isValid()) throw new IOException("no lock on " + file);
+            run(build);
+        }
     }
 
     /** Starts one more node. */
@@ -449,6 +468,13 @@ final class DockerCluster implements AutoCloseable {
                 + "'";
     }
 
+    /** The settings in force of a node's engines. */
+    List<String> settings(CqlSession session, int number) {
+        return rows(session, "SELECT * FROM petra.settings", number).stream()
+                .map(Row::getFormattedContents)
+                .toList();
+    }
+
     /** What each node that runs says of its shadow of a table; nothing where it has none. */
     List<Row> shadows(CqlSession session, String table) {
         return IntStream.rangeClosed(1, size())
@@ -516,7 +542,12 @@ final class DockerCluster implements AutoCloseable {
         node(number).copyFileToContainer(Transferable.of(text), file);
     }
 
-    /** A session to all nodes, with what all statements have. */
+    /**
+     * A session to all nodes, with what all statements have. It reads neither the schema nor the
+     * ring: that takes processor time for each session and each change of the schema, and a second
+     * of waiting after the change. Who changes the schema asks whether all agree, of the node that
+     * made the change.
+     */
     CqlSession session(ConsistencyLevel level, Duration timeout) {
         return CqlSession.builder()
                 .addContactPoints(
@@ -529,6 +560,9 @@ final class DockerCluster implements AutoCloseable {
                 .withLocalDatacenter("datacenter1")
                 .withConfigLoader(
                         TestNode.options()
+                                .withClass(
+                                        DefaultDriverOption.LOAD_BALANCING_POLICY_CLASS,
+                                        SchemaByControlNode.class)
                                 .withString(DefaultDriverOption.REQUEST_CONSISTENCY, level.name())
                                 .withDuration(DefaultDriverOption.REQUEST_TIMEOUT, timeout)
                                 // One that stands still is soon left alone.
@@ -545,8 +579,13 @@ final class DockerCluster implements AutoCloseable {
                                         DefaultDriverOption.CONTROL_CONNECTION_TIMEOUT,
                                         Duration.ofSeconds(15))
                                 .withDuration(
+                                        DefaultDriverOption.CONTROL_CONNECTION_AGREEMENT_TIMEOUT,
+                                        Duration.ofSeconds(60))
+                                .withDuration(
                                         DefaultDriverOption.RECONNECTION_MAX_DELAY,
                                         Duration.ofSeconds(2))
+                                .withBoolean(DefaultDriverOption.METADATA_SCHEMA_ENABLED, false)
+                                .withBoolean(DefaultDriverOption.METADATA_TOKEN_MAP_ENABLED, false)
                                 .withBoolean(
                                         DefaultDriverOption.REQUEST_WARN_IF_SET_KEYSPACE, false)
                                 .build())

@@ -19,6 +19,7 @@ import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.io.CleanupMode;
@@ -141,93 +142,94 @@ class CrashIT {
         crashes.awaitCrash(node);
     }
 
+    /** On one node: what was truncated is not back after the crashes of DROP either. */
     @ParameterizedTest
     @ValueSource(booleans = {true, false})
-    void truncate(boolean autoSnapshot) throws Exception {
-        Map<String, Boolean> emptied = new LinkedHashMap<>();
+    void truncateAndDrop(boolean autoSnapshot) throws Exception {
         try (TestNode node = start(autoSnapshot)) {
             createKeyspace(node);
-            int number = 0;
-            for (String point : points(TRUNCATE, autoSnapshot)) {
-                String table = "ks.t" + number++;
-                List<Writer> before;
-                try (CqlSession session = node.session()) {
-                    session.execute(Writer.table(table) + " WITH memtable = 'rocks'");
-                    before = fill(session, table);
-                    List<Writer> during = write(session, table, 1);
-                    crash(node, session, during, point, "TRUNCATE " + table);
-                }
-                node.restart();
-                try (CqlSession session = node.session()) {
-                    boolean empty = rows(session, table) == 0;
-                    if (!empty) for (Writer writer : before) writer.check(session);
-                    assertThat(empty || !point.equals("leave truncateBlocking")).isTrue();
-                    // As they were found after their own crash, over all later ones.
-                    for (String earlier : emptied.keySet())
-                        assertThat(rows(session, earlier) == 0)
-                                .describedAs(earlier)
-                                .isEqualTo(emptied.get(earlier));
-                    emptied.put(table, empty);
-                }
-            }
-            try (CqlSession session = node.session()) {
+            Map<String, Boolean> emptied = truncate(node, autoSnapshot);
+            System.out.println("After the crashes, emptied: " + emptied);
+            try (CqlSession session = node.plainSession()) {
                 for (String table : emptied.keySet()) {
                     session.execute("TRUNCATE " + table);
                     assertThat(session.execute("SELECT * FROM " + table).all()).isEmpty();
                 }
             }
-            node.process().kill();
-            node.restart();
-            try (CqlSession session = node.session()) {
-                for (String table : emptied.keySet())
-                    assertThat(session.execute("SELECT * FROM " + table).all()).isEmpty();
-            }
+            drop(node, autoSnapshot, emptied.keySet());
         }
-        System.out.println("After the crashes, emptied: " + emptied);
     }
 
-    @ParameterizedTest
-    @ValueSource(booleans = {true, false})
-    void drop(boolean autoSnapshot) throws Exception {
-        try (TestNode node = start(autoSnapshot)) {
-            createKeyspace(node);
-            int number = 0;
-            for (String point : points(DROP, autoSnapshot)) {
-                String name = "t" + number++;
-                String table = "ks." + name;
-                List<Writer> before;
-                Path files;
-                try (CqlSession session = node.session()) {
+    /** Returns which tables were empty after their crash, and which were whole. */
+    private Map<String, Boolean> truncate(TestNode node, boolean autoSnapshot) throws Exception {
+        Map<String, Boolean> emptied = new LinkedHashMap<>();
+        int number = 0;
+        for (String point : points(TRUNCATE, autoSnapshot)) {
+            String table = "ks.t" + number++;
+            List<Writer> before;
+            try (CqlSession session = node.plainSession()) {
+                session.execute(Writer.table(table) + " WITH memtable = 'rocks'");
+                before = fill(session, table);
+                List<Writer> during = write(session, table, 1);
+                crash(node, session, during, point, "TRUNCATE " + table);
+            }
+            node.restart();
+            try (CqlSession session = node.plainSession()) {
+                boolean empty = rows(session, table) == 0;
+                if (!empty) for (Writer writer : before) writer.check(session);
+                assertThat(empty || !point.equals("leave truncateBlocking")).isTrue();
+                // As they were found after their own crash, over all later ones.
+                for (String earlier : emptied.keySet())
+                    assertThat(rows(session, earlier) == 0)
+                            .describedAs(earlier)
+                            .isEqualTo(emptied.get(earlier));
+                emptied.put(table, empty);
+            }
+        }
+        return emptied;
+    }
+
+    private void drop(TestNode node, boolean autoSnapshot, Set<String> truncated) throws Exception {
+        int number = 0;
+        for (String point : points(DROP, autoSnapshot)) {
+            String name = "d" + number++;
+            String table = "ks." + name;
+            List<Writer> before;
+            Path files;
+            try (CqlSession session = node.plainSession()) {
+                session.execute(Writer.table(table) + " WITH memtable = 'rocks'");
+                before = fill(session, table);
+                List<Writer> during = write(session, table, 1);
+                files = TableFiles.of(node, "ks", name).directory();
+                crash(node, session, during, point, "DROP TABLE " + table);
+            }
+            node.restart();
+            try (CqlSession session = node.plainSession()) {
+                for (String empty : truncated)
+                    assertThat(session.execute("SELECT * FROM " + empty).all())
+                            .describedAs(empty)
+                            .isEmpty();
+                List<Row> exists =
+                        session.execute(
+                                        "SELECT id FROM system_schema.tables WHERE"
+                                                + " keyspace_name = 'ks' AND table_name = ?",
+                                        name)
+                                .all();
+                if (exists.isEmpty()) {
+                    assertThat(files.resolve("rocksdb")).describedAs(point).doesNotExist();
+                    Path snapshots = files.resolve("snapshots");
+                    if (autoSnapshot) assertThat(snapshots).describedAs(point).exists();
+                    // What a crash kept from being deleted is kept for a while (OrphanStores).
+                    else if (Files.exists(snapshots))
+                        for (Path snapshot : TableFiles.children(snapshots))
+                            assertThat(snapshot.resolve("manifest.json"))
+                                    .describedAs(point)
+                                    .content()
+                                    .containsPattern("\"expires_at\" *: *\"");
                     session.execute(Writer.table(table) + " WITH memtable = 'rocks'");
-                    before = fill(session, table);
-                    List<Writer> during = write(session, table, 1);
-                    files = TableFiles.of(node, "ks", name).directory();
-                    crash(node, session, during, point, "DROP TABLE " + table);
-                }
-                node.restart();
-                try (CqlSession session = node.session()) {
-                    List<Row> exists =
-                            session.execute(
-                                            "SELECT id FROM system_schema.tables WHERE"
-                                                    + " keyspace_name = 'ks' AND table_name = ?",
-                                            name)
-                                    .all();
-                    if (exists.isEmpty()) {
-                        assertThat(files.resolve("rocksdb")).describedAs(point).doesNotExist();
-                        Path snapshots = files.resolve("snapshots");
-                        if (autoSnapshot) assertThat(snapshots).describedAs(point).exists();
-                        // What a crash kept from being deleted is kept for a while (OrphanStores).
-                        else if (Files.exists(snapshots))
-                            for (Path snapshot : TableFiles.children(snapshots))
-                                assertThat(snapshot.resolve("manifest.json"))
-                                        .describedAs(point)
-                                        .content()
-                                        .containsPattern("\"expires_at\" *: *\"");
-                        session.execute(Writer.table(table) + " WITH memtable = 'rocks'");
-                        assertThat(rows(session, table)).isZero();
-                    } else for (Writer writer : before) writer.check(session);
-                    session.execute("DROP TABLE " + table);
-                }
+                    assertThat(rows(session, table)).isZero();
+                } else for (Writer writer : before) writer.check(session);
+                session.execute("DROP TABLE " + table);
             }
         }
     }
@@ -238,7 +240,7 @@ class CrashIT {
     }
 
     private static void createKeyspace(TestNode node) {
-        try (CqlSession session = node.session()) {
+        try (CqlSession session = node.plainSession()) {
             TestNode.createKeyspace(session, "ks", 1);
         }
     }

@@ -171,7 +171,7 @@ class FallbackPointsIT {
                                                         Map.of(
                                                                 "configurations",
                                                                 configurations)))));
-        session = node.session();
+        session = node.plainSession();
         TestNode.createKeyspace(session, "ks", 1);
         session.execute(Writer.table("ks.t"));
         PreparedStatement insert =
@@ -280,7 +280,7 @@ class FallbackPointsIT {
     private static void restart() {
         session.close();
         node.restart();
-        session = node.session();
+        session = node.plainSession();
     }
 
     private static void alter(String memtable) {

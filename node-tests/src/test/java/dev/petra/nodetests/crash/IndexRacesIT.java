@@ -66,7 +66,7 @@ class IndexRacesIT {
                 TestNode.start(
                         directory.resolve("node"),
                         options -> points.in(options, "-Dpetra.migration.sstable_bytes=32768"));
-        session = node.session();
+        session = node.plainSession();
         TestNode.createKeyspace(session, "ks", 1);
     }
 
@@ -113,11 +113,12 @@ class IndexRacesIT {
         TestNode.await("SSTables", PATIENCE, () -> count(sstables) >= 5);
     }
 
+    /** Partitions of five rows, each of which is an SSTable when it has been migrated out. */
     private static void insert(String table, int from, int to) {
         PreparedStatement insert =
                 session.prepare(
                         "INSERT INTO ks." + table + " (p, c, v, w, x) VALUES (?, ?, 1, 1, ?)");
-        for (int i = from; i < to; i++) session.execute(insert.bind(i, i, "x".repeat(20_000)));
+        for (int i = from; i < to; i++) session.execute(insert.bind(i / 5, i, "x".repeat(20_000)));
     }
 
     private static long count(Path sstables) throws IOException {
@@ -137,11 +138,11 @@ class IndexRacesIT {
     }
 
     private static List<String> log(String table, String text) {
-        return node.process()
-                .log()
-                .lines()
-                .filter(line -> line.contains(table) && line.contains(text))
-                .toList();
+        return lines(node.process().log(), table, text);
+    }
+
+    private static List<String> lines(String log, String table, String text) {
+        return log.lines().filter(line -> line.contains(table) && line.contains(text)).toList();
     }
 
     /**
@@ -166,19 +167,19 @@ class IndexRacesIT {
         long end = System.nanoTime() + TimeUnit.SECONDS.toNanos(5);
         while (!points.isHeld() && System.nanoTime() < end) TimeUnit.MILLISECONDS.sleep(20);
         if (forLong)
-            TestNode.await(
+            node.awaitLog(
                     "a warning",
                     PATIENCE,
-                    () ->
-                            log("ks." + table, "more than a minute: [").stream()
+                    log ->
+                            lines(log, "ks." + table, "more than a minute: [").stream()
                                     .anyMatch(line -> COMPACTION.matcher(line).find()));
         String compacted = "Compacted (";
         int before = log("/" + table + "-", compacted).size();
         points.releaseAt(when, method);
-        TestNode.await(
+        node.awaitLog(
                 "the compaction",
                 PATIENCE,
-                () -> log("/" + table + "-", compacted).size() > before);
+                log -> lines(log, "/" + table + "-", compacted).size() > before);
         assertThat(found(table, "v")).isEqualTo(ROWS);
         awaitMigration(table, "v", "w");
         assertThat(log("[ks." + table + ".", "no longer queryable")).isEmpty();
@@ -248,8 +249,10 @@ class IndexRacesIT {
         points.fail("enter", "SSTableContext#create");
         node.tryNodetool("flush", "ks", "arrived");
         String outOfUse = "Storage-attached index is no longer queryable";
-        TestNode.await(
-                "the end of its use", PATIENCE, () -> !log("ks.arrived.", outOfUse).isEmpty());
+        node.awaitLog(
+                "the end of its use",
+                PATIENCE,
+                log -> !lines(log, "ks.arrived.", outOfUse).isEmpty());
         int before = log("ks.arrived.", outOfUse).size();
         points.hold("enter", "SecondaryIndexManager#makeIndexQueryable");
         execute("ALTER TABLE ks.arrived WITH memtable = 'rocks'");

@@ -12,14 +12,13 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.SplittableRandom;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
-import org.junit.jupiter.params.ParameterizedTest;
-import org.junit.jupiter.params.provider.ValueSource;
 
 /**
  * Kill -9 in the middle of a concurrent load, restart, compare: every acknowledged write is there,
@@ -29,17 +28,21 @@ import org.junit.jupiter.params.provider.ValueSource;
  */
 @WithAgent
 class KillIT {
-    private static final Map<String, Map<String, Object>> MODES =
-            Map.of(
-                    "periodic",
-                    Map.of("commitlog_sync", "periodic", "commitlog_sync_period", "10000ms"),
-                    "batch",
-                    Map.of("commitlog_sync", "batch"),
-                    "group",
-                    Map.of("commitlog_sync", "group", "commitlog_sync_group_window", "20ms"),
-                    // Flushed, compacted, purged and swept all the while.
-                    "purging",
-                    Map.of("commitlog_sync", "batch"));
+    /** Its table is flushed, compacted, purged and swept all the while. */
+    private static final String PURGED = "purging";
+
+    /** In the order in which they follow each other. */
+    private static final Map<String, Map<String, Object>> MODES = new LinkedHashMap<>();
+
+    static {
+        MODES.put(
+                "periodic",
+                Map.of("commitlog_sync", "periodic", "commitlog_sync_period", "10000ms"));
+        MODES.put("batch", Map.of("commitlog_sync", "batch"));
+        MODES.put(
+                "group", Map.of("commitlog_sync", "group", "commitlog_sync_group_window", "20ms"));
+        MODES.put(PURGED, Map.of("commitlog_sync", "batch"));
+    }
 
     private static final Map<String, String> PURGING =
             Map.of(
@@ -56,81 +59,110 @@ class KillIT {
 
     @TempDir Path directory;
 
-    @ParameterizedTest
-    @ValueSource(strings = {"periodic", "batch", "group", "purging"})
-    void acknowledgedWritesSurviveAKill(String commitlogSync) throws Exception {
-        System.out.println("KillIT " + commitlogSync + ": -Dpetra.seed=" + SEED);
+    /** Writers that wrote in one mode, until the node was killed. */
+    private record Kill(String mode, List<Writer> writers) {}
+
+    /**
+     * One table for each mode, on one node: what was killed in a mode may be replayed in another,
+     * and is there after all later kills.
+     */
+    @Test
+    void acknowledgedWritesSurviveAKill() throws Exception {
+        System.out.println("KillIT: -Dpetra.seed=" + SEED);
         SplittableRandom random = new SplittableRandom(SEED);
         int cycles = (CYCLES + MODES.size() - 1) / MODES.size();
-        Map<String, Object> sync = MODES.get(commitlogSync);
-        boolean purging = commitlogSync.equals("purging");
-        try (TestNode node =
-                TestNode.start(
-                        directory,
-                        config ->
-                                purging
-                                        ? config.yaml(sync).engineParameters(PURGING)
-                                        : config.yaml(sync))) {
-            try (CqlSession session = node.session()) {
-                TestNode.createKeyspace(session, "ks", 1);
-                session.execute(
-                        Writer.table("ks.t")
-                                + " WITH memtable = 'rocks' AND gc_grace_seconds = "
-                                + (purging ? 0 : 864_000));
-            }
-            List<List<Writer>> all = new ArrayList<>();
-            for (int cycle = 0; cycle < cycles; cycle++) {
-                List<Writer> writers = new ArrayList<>();
-                CqlSession session = node.session();
-                for (int w = 0; w < WRITERS; w++)
-                    writers.add(new Writer(session, "ks.t", cycle, w));
-                writers.forEach(Thread::start);
-                for (Writer writer : writers)
-                    assertThat(writer.started.await(2, TimeUnit.MINUTES)).isTrue();
-                // Each tenth step deletes: on a busy machine there may be nothing to purge before.
-                if (purging)
-                    TestNode.await(
-                            "deletions",
-                            PATIENCE,
-                            () -> writers.stream().allMatch(w -> w.acknowledged() > 10));
-                Thread.sleep(100 + random.nextInt(1_500));
-                writers.forEach(Writer::assertIsWriting);
-                node.process().kill();
-                for (Writer writer : writers) writer.join();
-                session.close();
-                node.restart();
-                all.add(writers);
-                try (CqlSession after = node.session()) {
-                    // This cycle's partitions, and those of an earlier one.
-                    for (Writer writer : writers) writer.check(after);
-                    for (Writer writer : all.get(random.nextInt(all.size()))) writer.check(after);
+        List<Kill> kills = new ArrayList<>();
+        for (String mode : MODES.keySet())
+            try (TestNode node = start(mode)) {
+                createTable(node, mode);
+                for (int cycle = 0; cycle < cycles; cycle++) {
+                    if (cycle > 0) node.restart();
+                    checkSome(node, kills, random);
+                    kills.add(new Kill(mode, killUnderWrites(node, mode, cycle, random)));
                 }
             }
-            try (CqlSession after = node.session()) {
+        try (TestNode node = start(PURGED);
+                CqlSession after = node.plainSession()) {
+            for (String mode : MODES.keySet()) {
                 long acknowledged = 0;
-                for (List<Writer> writers : all)
-                    for (Writer writer : writers) {
+                for (Kill kill : kills) {
+                    if (!kill.mode().equals(mode)) continue;
+                    for (Writer writer : kill.writers()) {
                         writer.check(after);
                         acknowledged += writer.acknowledged() + 1;
                     }
+                }
                 System.out.println(
                         "KillIT "
-                                + commitlogSync
+                                + mode
                                 + ": "
                                 + cycles
                                 + " kills, "
                                 + acknowledged
                                 + " acknowledged steps");
-                assertThat(acknowledged).isGreaterThan((long) cycles * WRITERS);
-                if (purging)
-                    TestNode.await(
-                            "a purge",
-                            PATIENCE,
-                            () ->
-                                    Files.readString(node.process().logFile())
-                                            .contains("Purged ks.t"));
+                assertThat(acknowledged).as(mode).isGreaterThan((long) cycles * WRITERS);
             }
+            TestNode.await(
+                    "a purge",
+                    PATIENCE,
+                    () ->
+                            Files.readString(node.process().logFile())
+                                    .contains("Purged ks.t_" + PURGED));
         }
+    }
+
+    private TestNode start(String mode) {
+        Map<String, Object> sync = MODES.getOrDefault(mode, Map.of());
+        return TestNode.start(
+                directory,
+                config ->
+                        mode.equals(PURGED)
+                                ? config.overwriteConf(true).yaml(sync).engineParameters(PURGING)
+                                : config.overwriteConf(true).yaml(sync));
+    }
+
+    private static void createTable(TestNode node, String mode) {
+        try (CqlSession session = node.plainSession()) {
+            session.execute(
+                    "CREATE KEYSPACE IF NOT EXISTS ks WITH replication = {'class':"
+                            + " 'SimpleStrategy', 'replication_factor': 1}");
+            session.execute(
+                    Writer.table("ks.t_" + mode)
+                            + " WITH memtable = 'rocks' AND gc_grace_seconds = "
+                            + (mode.equals(PURGED) ? 0 : 864_000));
+        }
+    }
+
+    /** The partitions of the last kill, and those of an earlier one. */
+    private static void checkSome(TestNode node, List<Kill> kills, SplittableRandom random) {
+        if (kills.isEmpty()) return;
+        try (CqlSession after = node.plainSession()) {
+            for (int which : new int[] {kills.size() - 1, random.nextInt(kills.size())})
+                for (Writer writer : kills.get(which).writers()) writer.check(after);
+        }
+    }
+
+    private static List<Writer> killUnderWrites(
+            TestNode node, String mode, int cycle, SplittableRandom random) throws Exception {
+        List<Writer> writers = new ArrayList<>();
+        try (CqlSession session = node.plainSession()) {
+            for (int w = 0; w < WRITERS; w++)
+                writers.add(new Writer(session, "ks.t_" + mode, cycle, w));
+            writers.forEach(Thread::start);
+            for (Writer writer : writers)
+                assertThat(writer.started.await(2, TimeUnit.MINUTES)).isTrue();
+            // Each tenth step deletes: on a busy machine there may be nothing to purge before.
+            if (mode.equals(PURGED))
+                TestNode.await(
+                        "deletions",
+                        PATIENCE,
+                        () -> writers.stream().allMatch(w -> w.acknowledged() > 10));
+            Thread.sleep(100 + random.nextInt(1_500));
+            writers.forEach(Writer::assertIsWriting);
+            node.process().kill();
+            for (Writer writer : writers) writer.join();
+        }
+        return writers;
     }
 
     /**
@@ -141,7 +173,7 @@ class KillIT {
     @Test
     void whatWasPreparedBeforeTheTableCameIsDeletedAfterAKill() throws Exception {
         try (TestNode node = TestNode.start(directory)) {
-            try (CqlSession session = node.session()) {
+            try (CqlSession session = node.plainSession()) {
                 TestNode.createKeyspace(session, "ks", 1);
                 for (String table : List.of("t", "stock"))
                     session.execute(
@@ -165,11 +197,12 @@ class KillIT {
                 session.execute(insert.bind(4));
                 session.execute("DELETE FROM ks.t WHERE p = 1 AND c IN (2, 3)");
             }
-            // Purges the deletions, and with them what they hide.
+            // Purges the deletions, and with them what they hide: from the next second on.
+            TimeUnit.MILLISECONDS.sleep(1_100);
             node.nodetool("compact", "ks", "t");
             node.process().kill();
             node.restart();
-            try (CqlSession session = node.session()) {
+            try (CqlSession session = node.plainSession()) {
                 assertThat(session.execute("SELECT c FROM ks.t").all())
                         .extracting(found -> found.getInt(0))
                         .containsExactly(1, 4);

@@ -11,6 +11,7 @@ import com.datastax.oss.driver.api.core.cql.PreparedStatement;
 import com.datastax.oss.driver.api.core.cql.Row;
 import com.datastax.oss.driver.api.core.servererrors.TruncateException;
 import dev.petra.nodetests.fixture.CrashPoints;
+import dev.petra.nodetests.fixture.JoinedKill;
 import dev.petra.nodetests.fixture.ShadowTable;
 import dev.petra.nodetests.fixture.TableFiles;
 import dev.petra.nodetests.fixture.TestNode;
@@ -32,21 +33,34 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.concurrent.locks.LockSupport;
 import java.util.stream.Collectors;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.MethodOrderer;
+import org.junit.jupiter.api.Order;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.TestMethodOrder;
 import org.junit.jupiter.api.io.CleanupMode;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** A shadow that becomes its table, in many parts, and what may come between. */
+/**
+ * A shadow that becomes its table, in many parts, and what may come between. The clean stop comes
+ * first, and a crash that is the kill for another test as well, last.
+ */
+@TestMethodOrder(MethodOrderer.OrderAnnotation.class)
 class PromoteIT {
     private static final Duration PATIENCE = Duration.ofMinutes(2);
     private static final int WRITERS = 3;
     private static final int KEYS = 200;
+
+    /** Rows of the table whose shadow is damaged. */
+    private static final int DAMAGED = 1_200;
+
+    private static final JoinedKill KILL = new JoinedKill();
 
     private static final List<String> STEPS =
             List.of(
@@ -107,7 +121,7 @@ class PromoteIT {
                                                                 "configurations",
                                                                 Map.of("rocks_shadow", shadow())))),
                                         "-Dpetra.promotion.slice_bytes=2000"));
-        session = node.session();
+        session = node.plainSession();
         TestNode.createKeyspace(session, "ks", 1);
     }
 
@@ -121,9 +135,19 @@ class PromoteIT {
     }
 
     @AfterAll
-    static void stop() {
-        if (session != null) session.close();
-        if (node != null) node.close();
+    static void stop() throws Exception {
+        try {
+            KILL.end(() -> node.process().kill(), PromoteIT::restart);
+        } finally {
+            if (session != null) session.close();
+            if (node != null) node.close();
+        }
+    }
+
+    private static void restart() {
+        session.close();
+        node.restart();
+        session = node.plainSession();
     }
 
     private static void alter(String table, String memtable) {
@@ -252,12 +276,12 @@ class PromoteIT {
         halt(during);
         check(before);
         check(during);
-        session.close();
-        node.process().kill();
-        node.restart();
-        session = node.session();
-        check(before);
-        check(during);
+        KILL.then(
+                "under writes",
+                () -> {
+                    check(before);
+                    check(during);
+                });
     }
 
     /** Which has left the former memtable for an SSTable. */
@@ -297,9 +321,7 @@ class PromoteIT {
                 assertThat(point).isNotEmpty();
             }
             crashes.awaitCrash(node);
-            session.close();
-            node.restart();
-            session = node.session();
+            restart();
             awaitMigrated(table);
             for (List<Writer> writers : all) check(writers);
         }
@@ -354,6 +376,7 @@ class PromoteIT {
      * deletion is not. No SSTable says any more that the row is not to be replayed.
      */
     @Test
+    @Order(Integer.MAX_VALUE)
     void whatTheCommitLogHasOfADeletedRowIsNotReplayed() throws Exception {
         session.execute("CREATE TABLE ks.unflushed (k int PRIMARY KEY)");
         create("replayed", "gc_grace_seconds = 0");
@@ -368,13 +391,12 @@ class PromoteIT {
         crashes.arm("enter", "MigrateIn#finish");
         alter("replayed", "rocks");
         crashes.awaitCrash(node);
-        session.close();
-        node.restart();
-        session = node.session();
+        restart();
         awaitMigrated("replayed");
         assertThat(rows("replayed")).containsExactly(1);
         // That segment was replayed.
         assertThat(session.execute("SELECT k FROM ks.unflushed").all()).hasSize(1);
+        KILL.restarted();
     }
 
     private static void fillSegments(String table, int from) {
@@ -545,38 +567,81 @@ class PromoteIT {
         assertThat(keys("target")).hasSize(KEYS);
     }
 
-    @ParameterizedTest
-    @ValueSource(strings = {"enter Promotion#takePart", "leave Promotion#makeLive"})
-    void statementsMeanwhile(String point) throws Exception {
-        String table = name("altered", point);
+    /** Two tables, and one whose shadow is damaged while the node is down for all three. */
+    @Test
+    @Order(1)
+    void statementsMeanwhileAndADamagedShadow() throws Exception {
+        List<String> altered = new ArrayList<>();
+        for (String point : List.of("enter Promotion#takePart", "leave Promotion#makeLive")) {
+            altered.add(name("altered", point));
+            alterMeanwhile(altered.get(altered.size() - 1), point);
+        }
+        fillToBeDamaged();
+        session.close();
+        node.process().stop();
+        for (String table : altered) files(table).restore("during");
+        damageShadow();
+        node.restart();
+        session = node.plainSession();
+        // As of its moment, but for what was dropped since.
+        for (String table : altered) assertThat(keys(table)).as(table).hasSize(KEYS);
+        TestNode.awaitMigrations(session, PATIENCE);
+        for (String table : altered) {
+            assertThat(keys(table)).as(table).hasSize(KEYS);
+            assertThat(values(table, "w")).as(table).isEmpty();
+            assertThat(values(table, "v")).as(table).isEmpty();
+        }
+        damagedShadowIsRefused();
+    }
+
+    private static void alterMeanwhile(String table, String point) throws Exception {
         create(table, "");
         fill(table);
         shadow(table);
         hold(point, table);
         assertThatThrownBy(() -> session.execute("TRUNCATE ks." + table))
+                .as(table)
                 .isInstanceOf(TruncateException.class);
         node.awaitLog("TRUNCATE of ks." + table + " cannot be done while", PATIENCE);
         node.nodetool("snapshot", "-t", "during", "-cf", table, "ks");
         session.execute("INSERT INTO ks." + table + " (k, c, v) VALUES (-1, 1, 'in the engine')");
+        session.execute("ALTER TABLE ks." + table + " ADD w text");
+        // In partitions that are taken in, are yet to be, and are new.
+        for (int k = -1; k < KEYS; k += 10)
+            session.execute("UPDATE ks." + table + " SET w = 'w' WHERE k = " + k + " AND c = 1");
+        assertThat(values(table, "w")).as(table).hasSize(KEYS / 10 + 1);
+        assertThat(values(table, "v")).as(table).hasSize(KEYS + 1);
+        session.execute("ALTER TABLE ks." + table + " DROP v");
+        session.execute("ALTER TABLE ks." + table + " ADD v text");
+        assertThat(values(table, "v")).as(table).isEmpty();
         alter(table, "default");
         session.execute("INSERT INTO ks." + table + " (k, c, v) VALUES (-2, 1, 'out of it')");
+        assertAltered(table);
         crashes.release();
         TestNode.awaitMigrations(session, PATIENCE);
-        assertThat(keys(table)).hasSize(KEYS + 2);
+        assertAltered(table);
         TestNode.await("no shadow", PATIENCE, () -> !Files.exists(ShadowTable.folder(node, table)));
         // And in again, without a shadow.
         alter(table, "rocks");
         TestNode.awaitMigrations(session, PATIENCE);
-        assertThat(keys(table)).hasSize(KEYS + 2);
-        session.close();
-        node.process().stop();
-        files(table).restore("during");
-        node.restart();
-        session = node.session();
-        // As of its moment.
-        assertThat(keys(table)).hasSize(KEYS);
-        TestNode.awaitMigrations(session, PATIENCE);
-        assertThat(keys(table)).hasSize(KEYS);
+        assertAltered(table);
+    }
+
+    /** The values of a column, by key. */
+    private static Map<Integer, String> values(String table, String column) {
+        return session.execute("SELECT k, " + column + " AS value FROM ks." + table).all().stream()
+                .filter(row -> !row.isNull("value"))
+                .collect(Collectors.toMap(row -> row.getInt("k"), row -> row.getString("value")));
+    }
+
+    /** The added column is as written, and of the dropped one there is what came later. */
+    private static void assertAltered(String table) {
+        assertThat(keys(table)).as(table).hasSize(KEYS + 2);
+        assertThat(values(table, "w"))
+                .as(table)
+                .hasSize(KEYS / 10 + 1)
+                .containsKeys(-1, 9, KEYS - 1);
+        assertThat(values(table, "v")).as(table).containsOnly(Map.entry(-2, "out of it"));
     }
 
     /** Else each of its files would hold all windows. */
@@ -590,26 +655,17 @@ class PromoteIT {
         assertThat(keys("windows")).hasSize(KEYS);
     }
 
-    /** The table is whole: its clients do not notice, and the node goes on. */
-    @Test
-    void aDamagedShadow() throws Exception {
+    /** More than the engine holds in memory. */
+    private static void fillToBeDamaged() throws Exception {
         create("damaged", "");
-        // More than the engine holds in memory.
         PreparedStatement insert =
                 session.prepare("INSERT INTO ks.damaged (k, c, v) VALUES (?, 1, ?)");
-        int keys = 1_200;
         Random random = new Random(1);
-        for (int k = 0; k < keys; k++)
-            // Which cannot be compressed by much.
-            session.execute(
-                    insert.bind(
-                            k,
-                            random.ints(50_000, 'a', 'a' + 64)
-                                    .mapToObj(Character::toString)
-                                    .collect(Collectors.joining())));
+        for (int k = 0; k < DAMAGED; k++) session.execute(insert.bind(k, text(random, 50_000)));
         shadow("damaged");
-        session.close();
-        node.process().stop();
+    }
+
+    private static void damageShadow() throws IOException {
         int damaged = 0;
         for (Path copy : TableFiles.children(ShadowTable.folder(node, "damaged")))
             if (Files.isDirectory(copy))
@@ -623,16 +679,26 @@ class PromoteIT {
                         }
                     }
         assertThat(damaged).isPositive();
-        node.restart();
-        session = node.session();
+    }
+
+    /** The table is whole: its clients do not notice, and the node goes on. */
+    private static void damagedShadowIsRefused() throws Exception {
         awaitCaughtUp("damaged");
         alter("damaged", "rocks");
         awaitRefused("damaged", "it cannot be read, or not written anew");
-        assertThat(keys("damaged")).hasSize(keys);
+        assertThat(keys("damaged")).hasSize(DAMAGED);
+    }
+
+    /** Which cannot be compressed by much. */
+    private static String text(Random random, int length) {
+        char[] text = new char[length];
+        for (int i = 0; i < length; i++) text[i] = (char) ('a' + random.nextInt(64));
+        return new String(text);
     }
 
     @ParameterizedTest
     @ValueSource(strings = {"enter Promotion#takePart", "leave Promotion#makeLive"})
+    @Order(2)
     void aTableThatIsDroppedMeanwhile(String point) throws Exception {
         String table = name("dropped", point);
         create(table, "");
@@ -671,6 +737,7 @@ class PromoteIT {
                             for (int k = 0; !over.get(); k++) {
                                 session.execute(add.bind(k % KEYS));
                                 added.incrementAndGet();
+                                LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(1));
                             }
                         });
         alter("counted", "rocks");

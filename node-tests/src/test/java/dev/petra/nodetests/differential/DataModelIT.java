@@ -92,7 +92,7 @@ class DataModelIT {
                                                 "row_cache_size", "16MiB",
                                                 "commitlog_segment_size", "64MiB",
                                                 "native_transport_max_frame_size", "64MiB")));
-        twins = new TwinTables(node.session(), "model");
+        twins = new TwinTables(node.plainSession(), "model");
         twins.session().execute("CREATE TYPE model.person (name text, age int)");
     }
 
@@ -755,7 +755,7 @@ class DataModelIT {
         twins.session().close();
         node.process().kill();
         node.restart();
-        twins.session(node.session());
+        twins.session(node.plainSession());
         twins.compareAll();
         for (String command : List.of("flush", "compact")) {
             node.nodetool(command, "model");

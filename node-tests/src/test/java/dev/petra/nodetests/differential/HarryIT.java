@@ -47,7 +47,7 @@ class HarryIT {
     @BeforeAll
     static void start() {
         node = TestNode.start(directory);
-        session = node.session();
+        session = node.plainSession();
         TestNode.createKeyspace(session, "harry", 1);
     }
 

@@ -91,7 +91,7 @@ class IndexIT {
                                                 Map.of(
                                                         "sai_sstable_indexes_per_query_fail_threshold",
                                                         1_000)));
-        session = node.session();
+        session = node.plainSession();
         TestNode.createKeyspace(session, "ks", 1);
     }
 
@@ -178,7 +178,7 @@ class IndexIT {
         node.nodetool("flush", "ks", "stockafter", "stockbefore", "plainafter", "plainbefore");
         node.process().kill();
         node.restart();
-        session = node.session();
+        session = node.plainSession();
         awaitBuilt();
         compare("after");
         compare("before");

@@ -29,7 +29,7 @@ class ValuesIT {
     @BeforeAll
     static void start() {
         node = TestNode.start(directory);
-        session = node.session();
+        session = node.plainSession();
         TestNode.createKeyspace(session, "ks", 1);
         for (String memtable : List.of("rocks", "default")) {
             String name = "ks." + memtable + "_";

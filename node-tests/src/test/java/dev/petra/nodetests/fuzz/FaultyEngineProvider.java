@@ -10,8 +10,8 @@ import dev.petra.engine.mutants.NamedMutations;
 import java.util.Map;
 
 /**
- * The engine {@code rocks} with a fault in each of its stores, named by its setting {@code fault}
- * or by {@code -Dfuzz.fault}.
+ * The engine {@code rocks} with a fault, named by its setting {@code fault} or by {@code
+ * -Dfuzz.fault}.
  */
 public final class FaultyEngineProvider implements StorageEngineProvider {
     @Override
@@ -28,7 +28,7 @@ public final class FaultyEngineProvider implements StorageEngineProvider {
                         "write_stall_timeout", settings.text("write_stall_timeout", "2s"));
         StorageEngine rocks = StorageEngines.open("rocks", new EngineSettings(passedOn));
         String fault = settings.text("fault", System.getProperty("fuzz.fault"));
-        return new ForwardingEngine(rocks, NamedMutations.of(fault)) {
+        return new ForwardingEngine(NamedMutations.of(fault).apply(rocks), store -> store) {
             @Override
             public String name() {
                 return "faulty";

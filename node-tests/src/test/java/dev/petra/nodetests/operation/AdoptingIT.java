@@ -16,9 +16,11 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
 import java.util.SortedMap;
+import java.util.TreeSet;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import org.junit.jupiter.api.AfterEach;
@@ -39,7 +41,10 @@ class AdoptingIT {
     private static final Duration PATIENCE = Duration.ofMinutes(3);
     private static final String ALL = "SELECT * FROM shop.orders";
     private static final String SHADOW =
-            "SELECT copies, caught_up, answers FROM petra.shadow WHERE keyspace_name = 'shop'";
+            "SELECT copies, caught_up, answers, answered FROM petra.shadow WHERE keyspace_name ="
+                    + " 'shop'";
+    private static final Pattern TAKEN_IN =
+            Pattern.compile("The shadow of shop.orders is in the table's store");
 
     private record Block(int step, String language, String text) {}
 
@@ -52,6 +57,7 @@ class AdoptingIT {
     private UnpackedCassandra node;
     private CqlSession session;
     private Set<String> rows;
+    private int moves;
 
     @BeforeEach
     void read() throws Exception {
@@ -100,6 +106,7 @@ class AdoptingIT {
         backAtOnce();
 
         take(2);
+        take(3);
         take(5);
         session.execute("DELETE FROM shop.orders WHERE k = 5 AND c = 5");
         rows = Contents.of(session, ALL);
@@ -158,10 +165,26 @@ class AdoptingIT {
     /** All that the page says of a step; then a row is written. */
     private void take(int step) throws Exception {
         for (Block block : page) if (block.step() == step) run(block);
+        if (step == 4) readsAreAnsweredByTheShadow();
+        if (step == 5)
+            assertThat(TAKEN_IN.matcher(node.logSinceStart()).results()).hasSize(++moves);
         session.execute(
                 "INSERT INTO shop.orders (k, c, v) VALUES (100, ?, 'written')", done.size());
         assertThat(rows.size()).isEqualTo(Contents.of(session, ALL).size() - 1);
         rows = Contents.of(session, ALL);
+    }
+
+    /** Each partition by itself, as the page says: a query of all is the table's. */
+    private void readsAreAnsweredByTheShadow() {
+        long before = shadow().getLong("answered");
+        Set<Integer> keys = new TreeSet<>();
+        for (Row row : session.execute("SELECT DISTINCT k FROM shop.orders"))
+            keys.add(row.getInt("k"));
+        Set<String> found = new HashSet<>();
+        for (int k : keys) found.addAll(Contents.of(session, ALL + " WHERE k = " + k));
+        assertThat(found).isEqualTo(rows);
+        // The table answers where a write is on its way to the shadow.
+        assertThat(shadow().getLong("answered")).isGreaterThan(before + keys.size() / 2);
     }
 
     private void run(Block block) throws Exception {

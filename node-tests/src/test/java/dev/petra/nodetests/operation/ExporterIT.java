@@ -17,6 +17,7 @@ import java.net.http.HttpRequest;
 import java.net.http.HttpResponse;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
@@ -31,6 +32,7 @@ import org.yaml.snakeyaml.Yaml;
  * node.
  */
 class ExporterIT {
+    private static final Duration PATIENCE = Duration.ofMinutes(2);
     private static final Path DASHBOARD = Path.of("..", "docs", "grafana").toAbsolutePath();
     private static final Pattern SERIES = Pattern.compile("([a-zA-Z_]\\w*)\\{([^}]*)}");
     private static final Pattern EXACTLY = Pattern.compile("(\\w+)=\"([^\"]*)\"");
@@ -70,12 +72,13 @@ class ExporterIT {
         try (TestNode node =
                         TestNode.start(
                                 directory, config -> config.jvmOptions(option).yaml(SHADOW));
-                CqlSession session = node.session()) {
+                CqlSession session = node.plainSession()) {
             TestNode.createKeyspace(session, "ks", 1);
             session.execute("CREATE TABLE ks.t (p int PRIMARY KEY) WITH memtable = 'rocks'");
             session.execute("INSERT INTO ks.t (p) VALUES (1)");
             // Their metrics are there once there was one.
             session.execute("CREATE TABLE ks.s (p int PRIMARY KEY) WITH memtable = 'shadow'");
+            ShadowTable.await(session, "s", PATIENCE, row -> row.getBoolean("caught_up"));
             node.nodetool("flush", "ks", "t");
             assertThat(session.execute("SELECT * FROM ks.t WHERE p = 1").all()).hasSize(1);
             shown =

@@ -54,7 +54,7 @@ class InstallIT {
 
         node.start();
         assertThat(node.log()).contains("woven by the agent; memtable configurations [rocks]");
-        node.cql(
+        node.cqlAlone(
                 "CREATE KEYSPACE ks WITH replication ="
                         + " {'class': 'SimpleStrategy', 'replication_factor': 1};"
                         + " CREATE TABLE ks.own (k int PRIMARY KEY, v text)"

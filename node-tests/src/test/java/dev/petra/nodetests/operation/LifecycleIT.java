@@ -10,6 +10,7 @@ import com.datastax.oss.driver.api.core.cql.Row;
 import dev.petra.launcher.FileTree;
 import dev.petra.launcher.FreePorts;
 import dev.petra.launcher.NodeTool;
+import dev.petra.nodetests.fixture.JoinedKill;
 import dev.petra.nodetests.fixture.TableFiles;
 import dev.petra.nodetests.fixture.TestNode;
 import dev.petra.nodetests.fixture.WithAgent;
@@ -19,6 +20,7 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.regex.Matcher;
@@ -26,17 +28,26 @@ import java.util.regex.Pattern;
 import java.util.stream.IntStream;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.MethodOrderer;
+import org.junit.jupiter.api.Order;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.TestMethodOrder;
 import org.junit.jupiter.api.condition.DisabledIfSystemProperty;
 import org.junit.jupiter.api.io.TempDir;
 
-/** Each verb of a table's life, on a real node: when it reports success, it has done its work. */
+/**
+ * Each verb of a table's life, on a real node: when it reports success, it has done its work. What
+ * flushes all tables, a drain and a clean stop, comes before what is to be found after a kill.
+ */
 @WithAgent
+@TestMethodOrder(MethodOrderer.OrderAnnotation.class)
 class LifecycleIT {
     private static final Duration MOVES = Duration.ofMinutes(5);
 
     /** With a snapshot at each TRUNCATE, and without. */
     private static final List<String> TRUNCATED = List.of("truncate_true", "truncate_false");
+
+    private static final JoinedKill KILL = new JoinedKill();
 
     @TempDir static Path directory;
     private static final int STORAGE_PORT = FreePorts.next();
@@ -50,14 +61,18 @@ class LifecycleIT {
                 TestNode.start(
                         directory,
                         options -> options.storagePort(STORAGE_PORT).jvmOptions(TestNode.VERIFIED));
-        session = node.session();
+        session = node.plainSession();
         TestNode.createKeyspace(session, "ks", 1);
     }
 
     @AfterAll
-    static void stop() {
-        session.close();
-        node.close();
+    static void stop() throws Exception {
+        try {
+            KILL.end(() -> node.process().kill(), LifecycleIT::restart);
+        } finally {
+            session.close();
+            node.close();
+        }
     }
 
     private static TableFiles create(String table, String options) {
@@ -87,11 +102,10 @@ class LifecycleIT {
                 .toList();
     }
 
-    private static void killAndRestart() {
+    private static void restart() {
         session.close();
-        node.process().kill();
         node.restart();
-        session = node.session();
+        session = node.plainSession();
     }
 
     @Test
@@ -112,11 +126,26 @@ class LifecycleIT {
             assertThat(rows(table)).as(table).isEmpty();
             assertThat(files.snapshots("truncated-")).as(table).hasSize(autoSnapshot ? 1 : 0);
         }
-        killAndRestart();
+        KILL.then("truncated", () -> truncatedStaysEmpty(both));
+    }
+
+    private static void truncatedStaysEmpty(List<TableFiles> both) {
         for (String table : TRUNCATED) assertThat(rows(table)).as(table).isEmpty();
         for (TableFiles files : both) assertThat(files.generations()).isEmpty();
         for (String table : TRUNCATED) insert(table, 3);
-        killAndRestart();
+        TableFiles last = create("truncate_last", "");
+        insert("truncate_last", 1);
+        session.execute("TRUNCATE ks.truncate_last");
+        KILL.then(
+                "truncated and written",
+                () -> {
+                    truncatedHasWhatCameLater();
+                    assertThat(rows("truncate_last")).isEmpty();
+                    assertThat(last.generations()).isEmpty();
+                });
+    }
+
+    private static void truncatedHasWhatCameLater() {
         for (String table : TRUNCATED) {
             assertThat(rows(table)).as(table).containsExactly(3);
             session.execute("TRUNCATE ks." + table);
@@ -223,6 +252,7 @@ class LifecycleIT {
     }
 
     @Test
+    @Order(2)
     void aSnapshotHoldsTheDataAndCanBeRestoredAfterACleanStopWhichKeepsTheRest() {
         create("stopped", "");
         insert("stopped", 1);
@@ -239,7 +269,7 @@ class LifecycleIT {
             TableFiles.copy(files.snapshots("tag_").get(0), files.stores());
         }
         node.restart();
-        session = node.session();
+        session = node.plainSession();
         assertThat(rows("stopped")).containsExactly(1);
         for (String table : List.of("snap_flushed", "snap_skipped")) {
             assertThat(rows(table)).as(table).containsExactly(1, 2);
@@ -264,7 +294,7 @@ class LifecycleIT {
 
     @Test
     void aSnapshotThatFailsSaysSoAndLeavesNothing() throws IOException {
-        TableFiles files = create("badsnap", "");
+        TableFiles files = create("badsnap", " AND allow_auto_snapshot = false");
         insert("badsnap", 1);
         node.nodetool("flush", "ks", "badsnap");
         for (Path file : TableFiles.children(files.stores().resolve("1")))
@@ -273,6 +303,7 @@ class LifecycleIT {
         assertThat(result.exitCode()).isNotZero();
         assertThat(result.output()).contains("Snapshot 'bad' of ks.badsnap failed");
         assertThat(files.snapshots("bad")).isEmpty();
+        session.execute("DROP TABLE ks.badsnap");
     }
 
     @Test
@@ -318,7 +349,7 @@ class LifecycleIT {
     }
 
     @Test
-    void garbagecollectRemovesWhatWasDeleted() throws IOException {
+    void garbagecollectRemovesWhatWasDeleted() throws Exception {
         TableFiles files = create("collected", "");
         int[] keys = IntStream.range(0, 500).toArray();
         insert("collected", keys);
@@ -327,6 +358,8 @@ class LifecycleIT {
         for (int key : keys)
             if (key > 0) session.execute("DELETE FROM ks.collected WHERE p = 1 AND c = " + key);
         session.execute("ALTER TABLE ks.collected WITH gc_grace_seconds = 0");
+        // Of the second in which it is made no deletion is purged.
+        TimeUnit.MILLISECONDS.sleep(1_100);
         node.nodetool("garbagecollect", "ks", "collected");
         assertThat(files.dataBytes()).isLessThan(before / 2);
         assertThat(rows("collected")).containsExactly(0);
@@ -385,20 +418,25 @@ class LifecycleIT {
         Row row = session.execute("SELECT * FROM ks.altered").one();
         assertThat(row).isNotNull();
         assertThat(row.getInt("w")).isEqualTo(7);
-        killAndRestart();
-        row = session.execute("SELECT * FROM ks.altered").one();
+        KILL.then("altered", LifecycleIT::alteredColumnsStay);
+    }
+
+    private static void alteredColumnsStay() {
+        Row row = session.execute("SELECT * FROM ks.altered").one();
         assertThat(row).isNotNull();
         assertThat(row.getInt("w")).isEqualTo(7);
         assertThat(row.getColumnDefinitions().contains("v")).isFalse();
     }
 
     @Test
+    @Order(1)
     void drainFlushesAndClosesAndTheDataIsThereAfterAKill() {
         TableFiles files = create("drained", "");
         insert("drained", 1);
         node.nodetool("drain");
         assertThat(sstFiles(files)).isPositive();
-        killAndRestart();
+        node.process().kill();
+        restart();
         assertThat(rows("drained")).containsExactly(1);
     }
 
@@ -518,8 +556,7 @@ class LifecycleIT {
                             TableFiles.children(from).stream()
                                     .noneMatch(file -> file.toString().endsWith(".db")));
         }
-        killAndRestart();
-        assertThat(rows("target")).containsExactly(2, 10, 11, 20, 21);
+        KILL.then("imported", () -> assertThat(rows("target")).containsExactly(2, 10, 11, 20, 21));
     }
 
     private static void copyFiles(Path from, Path into) throws IOException {
@@ -541,7 +578,6 @@ class LifecycleIT {
         node.load("ks", "prepared", "loaded", directory.resolve("prepared"));
         TestNode.awaitMigrations(session, MOVES);
         assertThat(rows("loaded")).containsExactly(2, 10, 11);
-        killAndRestart();
-        assertThat(rows("loaded")).containsExactly(2, 10, 11);
+        KILL.then("loaded", () -> assertThat(rows("loaded")).containsExactly(2, 10, 11));
     }
 }

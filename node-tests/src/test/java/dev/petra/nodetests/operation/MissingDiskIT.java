@@ -47,7 +47,7 @@ class MissingDiskIT {
     @Test
     void theTableIsRefusedUntilTheDiskIsBackOrTheMarkersAreDeleted() throws IOException {
         try (TestNode node = start()) {
-            try (CqlSession session = node.session()) {
+            try (CqlSession session = node.plainSession()) {
                 TestNode.createKeyspace(session, "ks", 1);
                 session.execute(
                         "CREATE TABLE ks.t (p int PRIMARY KEY, v int) WITH memtable = 'rocks'");
@@ -60,7 +60,7 @@ class MissingDiskIT {
             Files.createDirectory(disk("data"));
 
             node.restart();
-            try (CqlSession session = node.session()) {
+            try (CqlSession session = node.plainSession()) {
                 assertThatThrownBy(() -> session.execute("SELECT * FROM ks.t"))
                         .isInstanceOf(ReadFailureException.class);
                 assertThatThrownBy(() -> session.execute("INSERT INTO ks.t (p, v) VALUES (2, 2)"))
@@ -74,7 +74,7 @@ class MissingDiskIT {
             Files.move(disk("away"), disk("data"));
 
             node.restart();
-            try (CqlSession session = node.session()) {
+            try (CqlSession session = node.plainSession()) {
                 assertThat(session.execute("SELECT * FROM ks.t").all()).hasSize(1);
             }
             node.process().kill();
@@ -83,7 +83,7 @@ class MissingDiskIT {
             for (Path marker : markers()) Files.delete(marker);
 
             node.restart();
-            try (CqlSession session = node.session()) {
+            try (CqlSession session = node.plainSession()) {
                 assertThat(session.execute("SELECT * FROM ks.t").all()).isEmpty();
                 session.execute("INSERT INTO ks.t (p, v) VALUES (3, 3)");
                 assertThat(session.execute("SELECT * FROM ks.t").all()).hasSize(1);

@@ -6,6 +6,9 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import com.datastax.oss.driver.api.core.CqlSession;
 import com.datastax.oss.driver.api.core.DriverException;
+import com.datastax.oss.driver.api.core.cql.BatchStatement;
+import com.datastax.oss.driver.api.core.cql.BatchStatementBuilder;
+import com.datastax.oss.driver.api.core.cql.BatchType;
 import com.datastax.oss.driver.api.core.cql.PreparedStatement;
 import com.datastax.oss.driver.api.core.cql.QueryTrace;
 import com.datastax.oss.driver.api.core.cql.Row;
@@ -30,19 +33,27 @@ import java.util.UUID;
 import java.util.concurrent.Callable;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.LockSupport;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.MethodOrderer;
+import org.junit.jupiter.api.Order;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.TestMethodOrder;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /** What an operator sees of a table while it runs, and what stops or slows it. */
+@TestMethodOrder(MethodOrderer.OrderAnnotation.class)
 class OperationsIT {
     private static final int VALUE = 2_000;
+
+    /** {@link #fill} writes whole partitions. */
+    private static final String BATCHES = "batch_size_warn_threshold";
 
     @TempDir static Path directory;
     private static TestNode node;
@@ -51,7 +62,7 @@ class OperationsIT {
     @BeforeAll
     static void start() {
         node = start(directory.resolve("node"));
-        session = node.session();
+        session = node.plainSession();
         TestNode.createKeyspace(session, "ks", 1);
     }
 
@@ -71,7 +82,9 @@ class OperationsIT {
                                                 "disk_failure_policy",
                                                 "stop_paranoid",
                                                 "data_disk_usage_percentage_warn_threshold",
-                                                99))
+                                                99,
+                                                BATCHES,
+                                                "50KiB"))
                                 .jvmOptions(
                                         TestNode.VERIFIED,
                                         "-Dcassandra.disk_usage.monitor_interval_ms=200",
@@ -90,7 +103,7 @@ class OperationsIT {
         session.close();
         if (node.process().isAlive()) node.process().kill();
         node.restart();
-        session = node.session();
+        session = node.plainSession();
     }
 
     /** Text that compresses to about a third. */
@@ -112,15 +125,27 @@ class OperationsIT {
                         + options);
     }
 
-    /** Twenty seconds' worth of compaction at 1 MiB/s. */
+    /**
+     * A table with twenty seconds' worth of compaction at 1 MiB/s, which is the rate then. It has
+     * that until one is not stopped.
+     */
     private static void createLarge(String table) {
-        create(
-                table,
-                " AND compression = {'enabled': false} AND compaction = {'class':"
-                        + " 'LeveledCompactionStrategy', 'enabled': false}");
-        fill(table, 1_000);
-        // Also for what was written to be forgotten: it makes room for flushes.
-        restart();
+        boolean isThere =
+                session.execute(
+                                        "SELECT table_name FROM system_schema.tables WHERE"
+                                                + " keyspace_name = 'ks' AND table_name = ?",
+                                        table)
+                                .one()
+                        != null;
+        if (!isThere) {
+            create(
+                    table,
+                    " AND compression = {'enabled': false} AND compaction = {'class':"
+                            + " 'LeveledCompactionStrategy', 'enabled': false}");
+            fill(table, 1_000);
+            // Also for what was written to be forgotten: it makes room for flushes.
+            restart();
+        }
         node.nodetool("setcompactionthroughput", "1");
     }
 
@@ -133,8 +158,11 @@ class OperationsIT {
         PreparedStatement insert =
                 session.prepare("INSERT INTO ks." + table + " (p, c, v) VALUES (?, ?, ?)");
         Random random = new Random(1);
-        for (int p = 0; p < partitions; p++)
-            for (int c = 0; c < 10; c++) session.execute(insert.bind(p, c, value(random)));
+        for (int p = 0; p < partitions; p++) {
+            BatchStatementBuilder batch = BatchStatement.builder(BatchType.UNLOGGED);
+            for (int c = 0; c < 10; c++) batch.addStatement(insert.bind(p, c, value(random)));
+            session.execute(batch.build());
+        }
     }
 
     private static void await(String what, Callable<Boolean> seen) throws Exception {
@@ -286,10 +314,10 @@ class OperationsIT {
                 .contains("written_bytes", "log_bytes", "flushed_bytes", "block_cache_misses");
     }
 
+    @Order(1)
     @ParameterizedTest
     @ValueSource(strings = {"COMPACTION", "MAJOR_COMPACTION"})
     void compactionsAreShownAndCanBeStopped(String type) throws Exception {
-        session.execute("DROP TABLE IF EXISTS ks.busy");
         createLarge("busy");
         try {
             CompletableFuture<NodeTool.Result> compact =
@@ -305,21 +333,25 @@ class OperationsIT {
         } finally {
             node.nodetool("setcompactionthroughput", "0");
         }
-        node.nodetool("compact", "ks", "busy");
         assertThat(session.execute("SELECT * FROM ks.busy WHERE p = 999").all()).hasSize(10);
     }
 
-    /** Nobody has to wait for a compaction that takes hours. */
+    /** Nobody has to wait for a compaction that takes hours; what is ended is done later. */
+    @Order(2)
     @Test
     void aDrainEndsCompactions() throws Exception {
-        createLarge("drained");
+        createLarge("busy");
         CompletableFuture<NodeTool.Result> compact =
-                CompletableFuture.supplyAsync(() -> node.tryNodetool("compact", "ks", "drained"));
-        await("the compaction", () -> metric("drained", "compactions_running") > 0);
+                CompletableFuture.supplyAsync(() -> node.tryNodetool("compact", "ks", "busy"));
+        await("the compaction", () -> metric("busy", "compactions_running") > 0);
         node.nodetool("drain");
         assertThat(compact.get(3, TimeUnit.MINUTES).exitCode()).isNotZero();
         restart();
-        assertThat(session.execute("SELECT * FROM ks.drained WHERE p = 999").all()).hasSize(10);
+        assertThat(session.execute("SELECT * FROM ks.busy WHERE p = 999").all()).hasSize(10);
+        node.nodetool("setcompactionthroughput", "0");
+        node.nodetool("compact", "ks", "busy");
+        assertThat(session.execute("SELECT * FROM ks.busy WHERE p = 999").all()).hasSize(10);
+        session.execute("DROP TABLE ks.busy");
     }
 
     @Test
@@ -348,16 +380,20 @@ class OperationsIT {
                 TestNode.start(
                         directory.resolve("slow"),
                         config ->
-                                config.engineParameters(
-                                        Map.of(
-                                                "engine", "rocks",
-                                                "memory", "128MiB",
-                                                "write_stall_timeout", "2s",
-                                                "rocksdb_options",
+                                config.yaml(Map.of(BATCHES, "50KiB"))
+                                        .engineParameters(
+                                                Map.of(
+                                                        "engine",
+                                                        "rocks",
+                                                        "memory",
+                                                        "128MiB",
+                                                        "write_stall_timeout",
+                                                        "2s",
+                                                        "rocksdb_options",
                                                         "level0_file_num_compaction_trigger=2;"
                                                             + "level0_slowdown_writes_trigger=2;"
                                                             + "level0_stop_writes_trigger=2")))) {
-            CqlSession there = slow.session();
+            CqlSession there = slow.plainSession();
             TestNode.createKeyspace(there, "ks", 1);
             for (String table : new String[] {"stalled", "other", "stock"})
                 there.execute(
@@ -374,7 +410,7 @@ class OperationsIT {
             there.close();
             slow.process().stop();
             slow.restart();
-            there = slow.session();
+            there = slow.plainSession();
             slow.nodetool("setcompactionthroughput", "1");
             slow.nodetool("enableautocompaction", "ks", "stalled");
             CqlSession session = there;
@@ -419,9 +455,11 @@ class OperationsIT {
         create("hot");
         CompletableFuture<NodeTool.Result> profile =
                 CompletableFuture.supplyAsync(
-                        () -> node.tryNodetool("toppartitions", "ks", "hot", "5000"));
-        while (!profile.isDone())
+                        () -> node.tryNodetool("toppartitions", "ks", "hot", "2000"));
+        while (!profile.isDone()) {
             session.execute("INSERT INTO ks.hot (p, c, v) VALUES (4711, 1, 'v')");
+            LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(2));
+        }
         assertThat(profile.get().output()).contains("4711");
     }
 
@@ -459,7 +497,7 @@ class OperationsIT {
         Path snapshot = TableFiles.of(node, "ks", "carried").snapshots("tape").get(0);
         UUID id = TestNode.tableId(session, "ks", "carried");
         try (TestNode other = start(directory.resolve("other"))) {
-            try (CqlSession there = other.session()) {
+            try (CqlSession there = other.plainSession()) {
                 TestNode.createKeyspace(there, "ks", 1);
                 there.execute(
                         "CREATE TABLE ks.carried (p int, c int, v text, PRIMARY KEY (p, c)) WITH"
@@ -471,7 +509,7 @@ class OperationsIT {
             if (Files.exists(files.stores())) FileTree.delete(files.stores());
             TableFiles.copy(snapshot, files.stores());
             other.restart();
-            try (CqlSession there = other.session()) {
+            try (CqlSession there = other.plainSession()) {
                 assertThat(there.execute("SELECT * FROM ks.carried").all()).hasSize(30);
                 other.nodetool("verify", "--force", "-e", "--check-tokens", "ks", "carried");
             }

@@ -42,7 +42,7 @@ class OptionsIT {
                 TestNode.start(
                         directory,
                         config -> config.yaml(Map.of("tombstone_failure_threshold", 500)));
-        session = node.session();
+        session = node.plainSession();
         TestNode.createKeyspace(session, "ks", 1);
     }
 
@@ -95,7 +95,7 @@ class OptionsIT {
         session.close();
         node.process().kill();
         node.restart();
-        session = node.session();
+        session = node.plainSession();
         for (String name : compressors)
             assertThat(session.execute("SELECT count(*) FROM ks.r_" + name).one().getLong(0))
                     .isEqualTo(ROWS);
@@ -231,7 +231,7 @@ class OptionsIT {
         session.close();
         node.process().kill();
         node.restart();
-        session = node.session();
+        session = node.plainSession();
         assertThat(node.process().log())
                 .contains("restores do not include the tables in storage engines");
     }

@@ -60,7 +60,7 @@ class RefusalsIT {
                                                                                 "engine", "rocks",
                                                                                 "memory",
                                                                                 "64MiB")))))));
-        session = node.session();
+        session = node.plainSession();
         TestNode.createKeyspace(session, "ks", 1);
         session.execute(
                 "CREATE TABLE ks.t (p int, c int, v text, PRIMARY KEY (p, c))"

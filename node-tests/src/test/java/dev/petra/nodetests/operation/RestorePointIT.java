@@ -37,7 +37,7 @@ class RestorePointIT {
         Files.writeString(archiving, "archive_command=\n");
         try (TestNode node = TestNode.start(directory)) {
             Instant point;
-            try (CqlSession session = node.session()) {
+            try (CqlSession session = node.plainSession()) {
                 TestNode.createKeyspace(session, "ks", 1);
                 for (String table : TABLES)
                     session.execute("CREATE TABLE ks." + table + " (p int PRIMARY KEY)");
@@ -63,7 +63,7 @@ class RestorePointIT {
                     "archive_command=\nrestore_point_in_time=" + POINT.format(point) + "\n");
             node.restart();
             String log = node.process().log();
-            try (CqlSession session = node.session()) {
+            try (CqlSession session = node.plainSession()) {
                 for (String table : List.of("stays", "leaves")) {
                     assertThat(rows(session, table)).as(table).containsExactlyInAnyOrder(0, 1);
                     assertThat(log).contains("is before table ks." + table + " was migrated");

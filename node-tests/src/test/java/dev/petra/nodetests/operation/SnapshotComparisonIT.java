@@ -25,6 +25,7 @@ import java.util.Random;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.locks.LockSupport;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
@@ -68,7 +69,7 @@ class SnapshotComparisonIT {
                                                 "-javaagent:" + jar,
                                                 "-Dfuzz.go=" + directory.resolve("never"),
                                                 "-Dfuzz.fault=loses-row-deletions"));
-        session = node.session();
+        session = node.plainSession();
         TestNode.createKeyspace(session, "ks", 1);
     }
 
@@ -85,8 +86,7 @@ class SnapshotComparisonIT {
         if (node != null) node.close();
     }
 
-    private static NodeTool.Result compare(String table, String... options)
-            throws IOException, InterruptedException {
+    private static NodeTool.Result compare(String table, String... options) {
         List<String> command = new ArrayList<>(List.of("compare", "ks." + table));
         command.addAll(List.of(options));
         return Commands.petra(node, command.toArray(String[]::new));
@@ -134,7 +134,7 @@ class SnapshotComparisonIT {
         TestNode.awaitMigrations(session, PATIENCE);
     }
 
-    /** All kinds of writes. */
+    /** All kinds of writes; with pauses, if they go on until something else is done. */
     private static void write(String table, Random random, int writes, AtomicBoolean over) {
         PreparedStatement insert =
                 session.prepare(
@@ -145,6 +145,8 @@ class SnapshotComparisonIT {
         PreparedStatement cell =
                 session.prepare("UPDATE ks." + table + " SET v = ? WHERE k = ? AND c = ?");
         for (int i = 0; i < writes && !over.get(); i++) {
+            if (writes == Integer.MAX_VALUE)
+                LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(1));
             int k = random.nextInt(KEYS);
             int c = random.nextInt(20);
             String row = " FROM ks.%s WHERE k = %d AND c = %d".formatted(table, k, c);

@@ -52,7 +52,7 @@ class StartIT {
     void fill() {
         if (filled) return;
         try (TestNode node = TestNode.start(directory, options -> options.overwriteConf(true));
-                CqlSession session = node.session()) {
+                CqlSession session = node.plainSession()) {
             TestNode.createKeyspace(session, "ks", 1);
             for (String table : new String[] {"a", "b", "c"}) {
                 session.execute(
@@ -70,6 +70,10 @@ class StartIT {
                             + " AND ID = 11111111-2222-3333-4444-555555555555");
             // Makes the store.
             session.execute("INSERT INTO ks.t (k, c) VALUES ('w', 1)");
+            session.execute("CREATE TABLE ks.corrupt (p int PRIMARY KEY)");
+            for (int p = 0; p < 100; p++)
+                session.execute("INSERT INTO ks.corrupt (p) VALUES (?)", p);
+            node.nodetool("flush", "ks", "corrupt");
             node.process().stop();
         }
         // As if the last version that wrote format 1 had left it.
@@ -112,17 +116,27 @@ class StartIT {
                 + Files.readString(output).substring(outputLength);
     }
 
-    /** Nothing that was refused or damaged and mended has done anything to the tables. */
+    /**
+     * Nothing that was refused or damaged and mended has done anything to the tables. A store that
+     * the schema does not know is a snapshot, where {@code auto_snapshot} is on as well.
+     */
     @AfterAll
     static void startsAgain() {
-        try (TestNode node = start(options -> options);
-                CqlSession session = node.session()) {
+        leaveUnknownStore();
+        try (TestNode node = start(options -> options.yaml(Map.of("auto_snapshot", true)));
+                CqlSession session = node.plainSession()) {
+            assertUnknownStoreIsSnapshot(node);
             for (String table : new String[] {"a", "b", "c"})
-                assertThat(session.execute("SELECT * FROM ks." + table).all()).hasSize(1);
+                assertThat(session.execute("SELECT * FROM ks." + table).all())
+                        .as("the rows of ks.%s", table)
+                        .hasSize(1);
             for (String table : new String[] {"a", "b", "c", "t"})
-                assertThat(guard(table)).exists();
-            assertThat(session.execute("SELECT v FROM ks.a WHERE p = 1").one()).isNotNull();
+                assertThat(guard(table)).as("the guard of ks.%s", table).exists();
+            assertThat(session.execute("SELECT v FROM ks.a WHERE p = 1").one())
+                    .as("a row of ks.a")
+                    .isNotNull();
             assertThat(session.execute("SELECT JSON c, s, a FROM ks.t WHERE k IN ('x', 'y')").all())
+                    .as("the rows of format 1")
                     .extracting(row -> row.getString(0))
                     .containsExactly(
                             "{\"c\": 1, \"s\": \"static\", \"a\": \"newer\"}",
@@ -158,7 +172,7 @@ class StartIT {
     @Test
     void withoutTheAgentANewTableIsRefusedToo(@TempDir Path fresh) {
         try (TestNode node = TestNode.start(fresh, StartIT::stock);
-                CqlSession session = node.session()) {
+                CqlSession session = node.plainSession()) {
             TestNode.createKeyspace(session, "ks", 1);
             assertThatThrownBy(
                             () ->
@@ -188,7 +202,7 @@ class StartIT {
     void withoutTheTablesConfiguration(@TempDir Path other) throws IOException {
         Map<String, Object> extra = configuration("extra", Map.of("inherits", "rocks"));
         try (TestNode node = start(other, options -> options.yaml(extra));
-                CqlSession session = node.session()) {
+                CqlSession session = node.plainSession()) {
             TestNode.createKeyspace(session, "ks", 1);
             session.execute("CREATE TABLE ks.t (p int PRIMARY KEY) WITH memtable = 'extra'");
             session.execute("INSERT INTO ks.t (p) VALUES (1)");
@@ -199,7 +213,7 @@ class StartIT {
                 .contains("its memtable configuration 'extra' is not in cassandra.yaml")
                 .contains("would show an empty table");
         try (TestNode node = start(other, options -> options.yaml(extra));
-                CqlSession session = node.session()) {
+                CqlSession session = node.plainSession()) {
             assertThat(session.execute("SELECT * FROM ks.t").all()).hasSize(1);
         }
     }
@@ -237,21 +251,30 @@ class StartIT {
                 .contains("rocks");
     }
 
-    @Test
-    void asTheDefaultMemtable() throws IOException {
-        assertThat(
-                        refused(
-                                options ->
-                                        options.yaml(
-                                                configuration(
-                                                        "default", Map.of("inherits", "rocks")))))
+    @ParameterizedTest
+    @ValueSource(strings = {"", "shadow"})
+    void asTheDefaultMemtable(String mode) throws IOException {
+        Map<String, Object> inDefault =
+                mode.isEmpty()
+                        ? Map.of("inherits", "rocks")
+                        : Map.of("inherits", "rocks", "parameters", Map.of("mode", mode));
+        assertThat(refused(options -> options.yaml(configuration("default", inDefault))))
                 .contains("The memtable configuration 'default'")
                 .contains("give the engine a configuration of another name");
+    }
+
+    @Test
+    void withAnUnknownMode() throws IOException {
+        Map<String, Object> both =
+                Map.of("inherits", "rocks", "parameters", Map.of("mode", "both"));
+        assertThat(refused(options -> options.yaml(configuration("rocks_both", both))))
+                .contains("mode", "both", "shadow", "fallback");
     }
 
     /**
      * A table without an index is migrated; one with a SASI index fails until one of two mends, and
      * one WITH COMPACT STORAGE or with a materialized view until its memtable is Cassandra's again.
+     * What only the commit log has is replayed into the store of its table.
      */
     @Test
     void anotherClassOfAConfigurationMigratesItsTables(@TempDir Path other) throws Exception {
@@ -261,15 +284,19 @@ class StartIT {
         try (TestNode node =
                         start(
                                 other,
+                                // With batch an acknowledged write is in the commit log, also for
+                                // a killed process.
                                 options ->
-                                        options.yaml(
-                                                Map.of(
-                                                        "sasi_indexes_enabled",
-                                                        true,
-                                                        "materialized_views_enabled",
-                                                        true)));
-                CqlSession session = node.session()) {
-            createInTrie(session);
+                                        options.yaml(BATCH)
+                                                .yaml(
+                                                        Map.of(
+                                                                "sasi_indexes_enabled",
+                                                                true,
+                                                                "materialized_views_enabled",
+                                                                true)));
+                CqlSession session = node.plainSession()) {
+            TestNode.createKeyspace(session, "ks", 1);
+            createInTrie(session, "t");
             session.execute("CREATE TABLE ks.i (p int PRIMARY KEY, v int) WITH memtable = 'trie'");
             session.execute("INSERT INTO ks.i (p, v) VALUES (1, 1)");
             session.execute(
@@ -286,11 +313,16 @@ class StartIT {
                             + " = 'trie'");
             session.execute("INSERT INTO ks.c (p, v) VALUES (1, 1)");
             assertThat(node.tryNodetool("flush", "ks").exitCode()).isZero();
-            node.process().stop();
+            createInTrie(session, "logged");
+            node.process().kill();
         }
+        TableFiles logged = new TableFiles(other.resolve("data"), "ks", "logged");
+        assertThat(hasNoSSTables(logged)).isTrue();
         try (TestNode node = start(other, options -> options.yaml(TRIE_IS_OURS));
-                CqlSession session = node.session()) {
+                CqlSession session = node.plainSession()) {
             assertThat(session.execute("SELECT * FROM ks.t").all()).hasSize(1);
+            assertThat(session.execute("SELECT * FROM ks.logged").all()).hasSize(1);
+            assertThat(logged.generations()).containsExactly("1");
             for (String statement :
                     List.of(
                             "SELECT * FROM ks.c",
@@ -322,10 +354,12 @@ class StartIT {
         }
         // The first mend: a class of Cassandra's again.
         try (TestNode node = start(other, options -> options);
-                CqlSession session = node.session()) {
+                CqlSession session = node.plainSession()) {
             assertThat(session.execute("SELECT * FROM ks.t").all()).hasSize(2);
+            assertThat(session.execute("SELECT * FROM ks.logged").all()).hasSize(1);
             TestNode.awaitMigrations(session, MOVES);
             assertThat(session.execute("SELECT * FROM ks.t").all()).hasSize(2);
+            assertThat(session.execute("SELECT * FROM ks.logged").all()).hasSize(1);
             assertThat(files.stores()).doesNotExist();
             assertThat(session.execute(byIndex).all()).hasSize(1);
             assertThat(session.execute("SELECT * FROM ks.c").all()).hasSize(1);
@@ -339,7 +373,7 @@ class StartIT {
         }
         // The second.
         try (TestNode node = start(other, options -> options.yaml(TRIE_IS_OURS));
-                CqlSession session = node.session()) {
+                CqlSession session = node.plainSession()) {
             session.execute("DROP INDEX ks.by_v");
             assertThat(session.execute("SELECT * FROM ks.i").all()).hasSize(1);
             TestNode.awaitMigrations(session, MOVES);
@@ -359,31 +393,10 @@ class StartIT {
                 .noneMatch(file -> file.toString().endsWith("-Data.db"));
     }
 
-    @Test
-    void whatOnlyTheCommitLogHasOfATableIsReplayedIntoItsStore(@TempDir Path other) {
-        // With batch an acknowledged write is in the commit log, also for a killed process.
-        try (TestNode node = start(other, options -> options.yaml(BATCH));
-                CqlSession session = node.session()) {
-            createInTrie(session);
-            node.process().kill();
-        }
-        try (TestNode node = start(other, options -> options.yaml(TRIE_IS_OURS));
-                CqlSession session = node.session()) {
-            assertThat(session.execute("SELECT * FROM ks.t").all()).hasSize(1);
-            assertThat(new TableFiles(other.resolve("data"), "ks", "t").generations())
-                    .containsExactly("1");
-            node.process().kill();
-        }
-        try (TestNode node = start(other, options -> options.yaml(TRIE_IS_OURS));
-                CqlSession session = node.session()) {
-            assertThat(session.execute("SELECT * FROM ks.t").all()).hasSize(1);
-        }
-    }
-
-    private static void createInTrie(CqlSession session) {
-        TestNode.createKeyspace(session, "ks", 1);
-        session.execute("CREATE TABLE ks.t (p int PRIMARY KEY, v int) WITH memtable = 'trie'");
-        session.execute("INSERT INTO ks.t (p, v) VALUES (1, 1)");
+    private static void createInTrie(CqlSession session, String table) {
+        session.execute(
+                "CREATE TABLE ks." + table + " (p int PRIMARY KEY, v int) WITH memtable = 'trie'");
+        session.execute("INSERT INTO ks." + table + " (p, v) VALUES (1, 1)");
     }
 
     @Test
@@ -399,7 +412,7 @@ class StartIT {
         Files.writeString(live, wasLive.replaceFirst("^1", "3"));
         Files.writeString(identity, "garbage\n");
         try (TestNode node = start(options -> options.yaml(BATCH));
-                CqlSession session = node.session()) {
+                CqlSession session = node.plainSession()) {
             for (String table : new String[] {"b", "c"}) {
                 assertThatThrownBy(() -> session.execute("SELECT * FROM ks." + table))
                         .isInstanceOf(ReadFailureException.class);
@@ -424,7 +437,7 @@ class StartIT {
             session.execute("INSERT INTO ks.plain (p, v) VALUES (1, 1)");
             node.process().kill();
             node.restart();
-            try (CqlSession again = node.session()) {
+            try (CqlSession again = node.plainSession()) {
                 assertThat(again.execute("SELECT * FROM ks.a").all()).hasSize(1);
             }
         } finally {
@@ -448,7 +461,7 @@ class StartIT {
                                         "commitlog_sync_period",
                                         "3600000ms"));
         try (TestNode node = TestNode.start(other, rarelySynced);
-                CqlSession session = node.session()) {
+                CqlSession session = node.plainSession()) {
             TestNode.createKeyspace(session, "ks", 1);
             for (String table : new String[] {"a", "b"})
                 session.execute(
@@ -482,7 +495,7 @@ class StartIT {
         damaged[5_000] ^= 4;
         Files.write(log, damaged);
         try (TestNode node = start(other, rarelySynced);
-                CqlSession session = node.session()) {
+                CqlSession session = node.plainSession()) {
             assertThatThrownBy(() -> session.execute("SELECT * FROM ks.a"))
                     .isInstanceOf(ReadFailureException.class);
             assertThatThrownBy(() -> session.execute("INSERT INTO ks.a (p) VALUES (1000)"))
@@ -497,57 +510,105 @@ class StartIT {
         assertThat(Files.readAllBytes(log)).isEqualTo(damaged);
         Files.write(log, whole);
         try (TestNode node = start(other, rarelySynced);
-                CqlSession session = node.session()) {
+                CqlSession session = node.plainSession()) {
             assertThat(session.execute("SELECT * FROM ks.a").all()).hasSize(101);
         }
     }
 
     /** An interrupted DROP, or an old schema that was restored: the data is moved aside. */
-    @ParameterizedTest
-    @ValueSource(booleans = {true, false})
-    void aStoreThatTheSchemaDoesNotKnowBecomesASnapshot(boolean autoSnapshot) throws Exception {
-        TableFiles a = new TableFiles(directory.resolve("data"), "ks", "a");
-        Path gone = directory.resolve("data/ks/gone-00112233445566778899aabbccddeeff");
-        gone.toFile().mkdirs();
-        TableFiles.copy(a.stores(), gone.resolve("rocksdb"));
-        Map<String, Object> extra = Map.of("auto_snapshot", autoSnapshot);
+    @Test
+    void aStoreThatTheSchemaDoesNotKnowBecomesASnapshot() throws Exception {
+        Map<String, Object> extra = Map.of("auto_snapshot", false);
+        Path gone = leaveUnknownStore();
         try (TestNode node = start(options -> options.yaml(extra));
-                CqlSession session = node.session()) {
-            assertThat(gone.resolve("rocksdb")).doesNotExist();
-            assertThat(TableFiles.children(gone.resolve("snapshots")))
-                    .singleElement()
-                    .satisfies(
-                            tag -> {
-                                assertThat(tag.getFileName().toString()).startsWith("dropped-");
-                                assertThat(tag.resolve("rocksdb/1")).isNotEmptyDirectory();
-                            });
+                CqlSession session = node.plainSession()) {
+            assertUnknownStoreIsSnapshot(node);
             assertThat(session.execute("SELECT * FROM ks.a").all()).hasSize(1);
-            assertThat(node.process().logSinceStart())
-                    .contains("belongs to no table of the schema");
-            assertThat(node.tryNodetool("listsnapshots").output()).contains("-gone");
             node.process().stop();
         }
-        if (!autoSnapshot) {
-            FileTree.delete(gone);
-            gone.toFile().mkdirs();
-            TableFiles.copy(a.stores(), gone.resolve("rocksdb"));
-            try (TestNode node =
-                    start(
-                            options ->
-                                    options.yaml(extra)
-                                            .jvmOptions(
-                                                    "-Dcassandra.snapshot.ttl_cleanup_period_seconds=1",
-                                                    "-Dpetra.unknown_table_ttl=1s"))) {
-                node.awaitLog("it is deleted after", MOVES);
-                Path snapshots = gone.resolve("snapshots");
-                TestNode.await(
-                        snapshots + " is emptied",
-                        MOVES,
-                        () -> TableFiles.children(snapshots).isEmpty());
-                assertThat(gone.resolve("rocksdb")).doesNotExist();
-            }
+        leaveUnknownStore();
+        try (TestNode node =
+                start(
+                        options ->
+                                options.yaml(extra)
+                                        .jvmOptions(
+                                                "-Dcassandra.snapshot.ttl_cleanup_period_seconds=1",
+                                                "-Dpetra.unknown_table_ttl=1s"))) {
+            node.awaitLog("it is deleted after", MOVES);
+            Path snapshots = gone.resolve("snapshots");
+            TestNode.await(
+                    snapshots + " is emptied",
+                    MOVES,
+                    () -> TableFiles.children(snapshots).isEmpty());
+            assertThat(gone.resolve("rocksdb")).doesNotExist();
         }
         FileTree.delete(gone);
+    }
+
+    private static Path unknownTable() {
+        return directory.resolve("data/ks/gone-00112233445566778899aabbccddeeff");
+    }
+
+    private static Path leaveUnknownStore() {
+        Path gone = unknownTable();
+        if (Files.exists(gone)) FileTree.delete(gone);
+        gone.toFile().mkdirs();
+        TableFiles.copy(
+                new TableFiles(directory.resolve("data"), "ks", "a").stores(),
+                gone.resolve("rocksdb"));
+        return gone;
+    }
+
+    private static void assertUnknownStoreIsSnapshot(TestNode node) {
+        assertThat(unknownTable().resolve("rocksdb")).as("a store of no table").doesNotExist();
+        assertThat(TableFiles.children(unknownTable().resolve("snapshots")))
+                .as("what became of a store of no table")
+                .singleElement()
+                .satisfies(
+                        tag -> {
+                            assertThat(tag.getFileName().toString()).startsWith("dropped-");
+                            assertThat(tag.resolve("rocksdb/1")).isNotEmptyDirectory();
+                        });
+        assertThat(node.process().logSinceStart()).contains("belongs to no table of the schema");
+        assertThat(node.tryNodetool("listsnapshots").output())
+                .as("the snapshot of a store of no table")
+                .contains("-gone");
+    }
+
+    /** An exception would come from the midst of a change of the schema, and leave half of it. */
+    @Test
+    void aStoreThatComesBackDamagedWhenItsTableIsCreated() throws Exception {
+        List<String> damaged = List.of("LIVE", "1/CURRENT");
+        Path whole = new TableFiles(directory.resolve("data"), "ks", "a").stores();
+        for (int i = 0; i < damaged.size(); i++) {
+            Path aside = damagedTable(i).resolve("snapshots/dropped-1-back" + i);
+            Files.createDirectories(aside);
+            Files.createFile(aside.resolve("PETRA_ASIDE"));
+            TableFiles.copy(whole, aside.resolve("rocksdb"));
+            Files.writeString(aside.resolve("rocksdb").resolve(damaged.get(i)), "garbage\n");
+        }
+        try (TestNode node = start(options -> options);
+                CqlSession session = node.plainSession()) {
+            for (int i = 0; i < damaged.size(); i++) {
+                session.execute(
+                        "CREATE TABLE ks.back"
+                                + i
+                                + " (p int PRIMARY KEY, v int)"
+                                + " WITH ID = 22222222-3333-4444-5555-66666666666"
+                                + i);
+                assertThat(node.process().logSinceStart())
+                        .contains("Data of table ks.back" + i + " that is in a storage engine");
+                session.execute("INSERT INTO ks.back" + i + " (p) VALUES (2)");
+                assertThat(session.execute("SELECT * FROM ks.back" + i).all()).hasSize(1);
+                session.execute("DROP TABLE ks.back" + i);
+            }
+            node.process().stop();
+        }
+        for (int i = 0; i < damaged.size(); i++) FileTree.delete(damagedTable(i));
+    }
+
+    private static Path damagedTable(int i) {
+        return directory.resolve("data/ks/back" + i + "-2222222233334444555566666666666" + i);
     }
 
     /** Cassandra ends a node that meets a damaged file before it is up. */
@@ -555,25 +616,18 @@ class StartIT {
     void withACorruptSSTableOnItsWayIntoTheEngine() throws Exception {
         UnaryOperator<NodeConfig.Builder> stop =
                 options -> options.yaml(Map.of("disk_failure_policy", "stop"));
-        try (TestNode node = start(stop);
-                CqlSession session = node.session()) {
-            session.execute("CREATE TABLE ks.corrupt (p int PRIMARY KEY)");
-            for (int p = 0; p < 100; p++)
-                session.execute("INSERT INTO ks.corrupt (p) VALUES (?)", p);
-            node.nodetool("flush", "ks", "corrupt");
-        }
         for (Path file :
                 TableFiles.children(
                         new TableFiles(directory.resolve("data"), "ks", "corrupt").directory()))
             if (file.toString().endsWith("-Data.db"))
                 Files.write(file, new byte[(int) Files.size(file)]);
         try (TestNode node = start(stop);
-                CqlSession session = node.session()) {
+                CqlSession session = node.plainSession()) {
             session.execute("ALTER TABLE ks.corrupt WITH memtable = 'rocks'");
             awaitCannotBeMigrated(session);
         }
         try (TestNode node = start(stop);
-                CqlSession session = node.session()) {
+                CqlSession session = node.plainSession()) {
             awaitCannotBeMigrated(session);
             session.execute("DROP TABLE ks.corrupt");
         }

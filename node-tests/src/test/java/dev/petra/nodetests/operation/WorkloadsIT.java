@@ -13,6 +13,7 @@ import dev.petra.nodetests.fixture.TestNode;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import java.util.SplittableRandom;
 import java.util.concurrent.CompletionStage;
 import java.util.concurrent.Semaphore;
@@ -29,9 +30,9 @@ import org.junit.jupiter.api.io.TempDir;
  * comes back, however it is asked for. Values are made from the key, so that each can be checked.
  */
 class WorkloadsIT {
-    private static final int EMP_ROWS = Integer.getInteger("petra.emp.rows", 200_000);
+    private static final int EMP_ROWS = Integer.getInteger("petra.emp.rows", 50_000);
     private static final int SERIES = 50;
-    private static final int SERIES_ROWS = Integer.getInteger("petra.timeseries.rows", 100_000);
+    private static final int SERIES_ROWS = Integer.getInteger("petra.timeseries.rows", 25_000);
     private static final int POINTS = SERIES_ROWS / SERIES;
     private static final int IN_FLIGHT = 256;
 
@@ -41,7 +42,23 @@ class WorkloadsIT {
 
     @BeforeAll
     static void load() throws InterruptedException {
-        node = TestNode.start(directory);
+        node =
+                TestNode.start(
+                        directory,
+                        config ->
+                                config.engineParameters(
+                                        Map.of(
+                                                "engine",
+                                                "rocks",
+                                                "memory",
+                                                "128MiB",
+                                                "direct_reads",
+                                                "true",
+                                                "write_stall_timeout",
+                                                "10s",
+                                                // So that there are many files of few rows.
+                                                "write_buffer",
+                                                "4MiB")));
         session = node.session();
         TestNode.createKeyspace(session, "ks", 1);
         session.execute(

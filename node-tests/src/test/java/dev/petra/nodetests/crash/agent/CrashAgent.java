@@ -15,6 +15,7 @@ import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
+import java.nio.file.StandardOpenOption;
 import java.security.ProtectionDomain;
 import java.util.HashSet;
 import java.util.List;
@@ -30,8 +31,8 @@ import net.bytebuddy.pool.TypePool;
  * Which one is chosen is in the file {@code -Dcrash.at}, which can be written at any time: {@code
  * enter <class>#<method>} or {@code leave <class>#<method>}, with {@code hold} before it for a
  * thread that is to stay there until the file says something else, with {@code fail} before it for
- * an exception there, once; several lines of these two are for several places. That one is held is
- * said by the file {@code <crash.at>.held}.
+ * an exception there, once; several lines of these two are for several places. Where threads are
+ * held is said by the file {@code <crash.at>.held}, a line for each.
  */
 public final class CrashAgent {
     private CrashAgent() {}
@@ -100,7 +101,11 @@ public final class CrashAgent {
             String chosen = chosen(file);
             String hold = "hold " + here;
             if (chosen.lines().anyMatch(hold::equals)) {
-                Files.writeString(Path.of(file + ".held"), here);
+                Files.writeString(
+                        Path.of(file + ".held"),
+                        here + "\n",
+                        StandardOpenOption.CREATE,
+                        StandardOpenOption.APPEND);
                 while (chosen(file).lines().anyMatch(hold::equals)) TimeUnit.MILLISECONDS.sleep(5);
                 return;
             }
