@@ -222,8 +222,8 @@ public interface TableStore extends AutoCloseable {
     }
 
     /**
-     * Ends the compactions that were asked for and run now, a removal of old deletions included:
-     * whoever asked is told. What they had done stays done.
+     * Ends the compactions that were asked for and run now, or wait for others to end, a removal of
+     * old deletions included: whoever asked is told. What they had done stays done.
      */
     default void stopCompactions() {}
 

@@ -59,7 +59,7 @@ public final class Purge {
     /** How often one that was asked for begins, at most, without getting any further. */
     private static final int MOST_ATTEMPTS = 5;
 
-    private static final long STREAM_PAUSE_NANOS = TimeUnit.MILLISECONDS.toNanos(20);
+    private static final long PAUSE_NANOS = TimeUnit.MILLISECONDS.toNanos(20);
 
     private final StoreContext store;
     private final PurgePermission permission;
@@ -123,12 +123,16 @@ public final class Purge {
      *     was asked for was kept from its end again and again
      */
     public void run(Database database, boolean background) throws RocksDBException {
-        // One that was asked for may wait for a stream, and other tables for this thread.
-        if (!background) running.lock();
-        else if (!running.tryLock()) return;
+        // Before it waits for another, which may take hours: who stops compactions stops both.
+        Pacer pace = new Pacer(store, database, background);
+        while (!running.tryLock()) {
+            // One that was asked for may wait for a stream, and other tables for this thread.
+            if (background) return;
+            pause(pace);
+        }
         try {
+            pace.check();
             permission.clock(database);
-            Pacer pace = new Pacer(store, database, background);
             if (background && store.reopenable().hasWindows()) {
                 // With time windows whole files are dropped; what is left are their large cells.
                 schedule.forgetResume();
@@ -206,12 +210,15 @@ public final class Purge {
     private void awaitStreams(Pacer pace) {
         if (store.isArriving())
             logger.info("The purge of {} waits for a stream that brings rows", store.name());
-        while (store.isArriving()) {
-            pace.check();
-            store.reopenable().checkOpen();
-            store.reopenable().checkNotFull();
-            LockSupport.parkNanos(STREAM_PAUSE_NANOS);
-        }
+        while (store.isArriving()) pause(pace);
+    }
+
+    /** Waits a moment for what keeps a purge that was asked for from going on. */
+    private void pause(Pacer pace) {
+        pace.check();
+        store.reopenable().checkOpen();
+        store.reopenable().checkNotFull();
+        LockSupport.parkNanos(PAUSE_NANOS);
     }
 
     private CompactionStoppedException keptFromItsEnd() {
@@ -318,6 +325,7 @@ public final class Purge {
             // Before the flush: what is written during it may stay in the write buffer.
             long flushed = database.db.getLatestSequenceNumber();
             database.flush();
+            pace.check();
             database.compact(database.data, null, null, BottommostLevelCompaction.kSkip);
             if (!isSettled(database, flushed)) {
                 logger.warn(

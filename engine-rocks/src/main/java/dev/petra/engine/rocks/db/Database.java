@@ -117,7 +117,7 @@ public final class Database implements AutoCloseable {
     private final AtomicLong rowsArrived = new AtomicLong();
 
     /** Held while the values of large cells are compacted with another share of them rewritten. */
-    private final ReentrantLock rewritingLarge = new ReentrantLock();
+    final ReentrantLock rewritingLarge = new ReentrantLock();
 
     /** The bytes that {@link #compactFiles} merges now; 0 if it does not. */
     private final AtomicLong compactingFiles = new AtomicLong();
@@ -564,11 +564,15 @@ public final class Database implements AutoCloseable {
      * Compacts all large cells. One at a time, since what is rewritten is an option of all.
      *
      * @param part of the blob files, the oldest ones, that is rewritten: 0 to 1
+     * @throws CompactionStoppedException if it was stopped, also while it waited for another, or
+     *     the store is being closed
      */
     public void compactLarge(double part, BottommostLevelCompaction bottommost)
             throws RocksDBException {
+        BooleanSupplier stopped = stopped();
         rewritingLarge.lock();
         try {
+            if (stopped.getAsBoolean()) throw stoppedException("compaction");
             compactLargeAlone(part, bottommost);
         } finally {
             rewritingLarge.unlock();

@@ -562,6 +562,49 @@ class PurgeTest {
         assertThat(stored()).isEmpty();
     }
 
+    /** It began when the other had ended, which the same command stops. */
+    @Test
+    void aPurgeThatWaitsForAnotherCanBeStopped() throws Exception {
+        AtomicReference<Thread> purging = new AtomicReference<>();
+        AtomicInteger asked = new AtomicInteger();
+        CountDownLatch isHeld = new CountDownLatch(1);
+        CountDownLatch goesOn = new CountDownLatch(1);
+        open(
+                () -> {
+                    // The third time it has begun, and asks what to push down.
+                    if (Thread.currentThread() == purging.get() && asked.incrementAndGet() == 3) {
+                        isHeld.countDown();
+                        Uninterruptibles.awaitUninterruptibly(goesOn);
+                    }
+                    return true;
+                });
+        rows("x", 0, 3, 1);
+        store.write(update("x").at(2).now(LONG_AGO).deleteRow(0).deleteRow(1).deleteRow(2).build());
+        var first =
+                CompletableFuture.runAsync(
+                        () -> {
+                            purging.set(Thread.currentThread());
+                            store.compact(List.of());
+                        });
+        try {
+            isHeld.await();
+            var second = CompletableFuture.runAsync(() -> store.compact(List.of()));
+            Tables.await(
+                    "the end of the one that waits",
+                    () -> {
+                        store.stopCompactions();
+                        return second.isDone();
+                    });
+            assertThatThrownBy(second::get).hasCauseInstanceOf(CompactionStoppedException.class);
+            assertThat(first.isDone()).isFalse();
+        } finally {
+            goesOn.countDown();
+        }
+        assertThatThrownBy(first::get).hasCauseInstanceOf(CompactionStoppedException.class);
+        store.compact(List.of());
+        assertThat(stored()).isEmpty();
+    }
+
     /** As if it had been forbidden before. */
     @Test
     void aPurgeThatTheHostForbidsMeanwhileIsACompaction() throws Exception {
