@@ -3,6 +3,7 @@ package dev.petra.cassandra.migration;
 
 import com.google.common.base.Throwables;
 import dev.petra.cassandra.table.TableGenerations;
+import dev.petra.engine.FullDisk;
 import dev.petra.engine.WriteStallException;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -174,12 +175,11 @@ public final class Migrations {
                 .anyMatch(e -> e instanceof FSError || e instanceof CorruptSSTableException);
     }
 
-    private static boolean isDiskFull(Throwable failure) {
+    static boolean isDiskFull(Throwable failure) {
         return Throwables.getCausalChain(failure).stream()
                 .anyMatch(
                         e ->
                                 e instanceof FSDiskFullWriteError
-                                        || String.valueOf(e.getMessage())
-                                                .contains("No space left on device"));
+                                        || FullDisk.isSaidBy(e.getMessage()));
     }
 }

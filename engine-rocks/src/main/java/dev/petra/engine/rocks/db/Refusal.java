@@ -2,6 +2,7 @@
 package dev.petra.engine.rocks.db;
 
 import dev.petra.engine.CorruptStoreException;
+import dev.petra.engine.FullDisk;
 import dev.petra.engine.WriteStallException;
 import java.nio.file.Path;
 import org.jspecify.annotations.Nullable;
@@ -43,6 +44,11 @@ record Refusal(Kind kind, String detail, @Nullable Throwable cause) {
 
     boolean isFullDisk() {
         return kind == Kind.FULL_DISK;
+    }
+
+    /** Whether there is more room than this process may take. */
+    boolean isQuota() {
+        return isFullDisk() && FullDisk.isQuotaSaidBy(detail);
     }
 
     boolean isDamagedStore() {

@@ -2,6 +2,7 @@
 package dev.petra.engine.rocks.db;
 
 import dev.petra.engine.CorruptStoreException;
+import dev.petra.engine.FullDisk;
 import dev.petra.engine.StoreSpec;
 import dev.petra.engine.WriteStallException;
 import dev.petra.engine.index.DamagedIndexException;
@@ -9,12 +10,16 @@ import dev.petra.engine.rocks.nativelib.Reconciler;
 import dev.petra.engine.rocks.wal.SyncMark;
 import dev.petra.engine.rocks.wal.SyncState;
 import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.channels.SeekableByteChannel;
 import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
 import java.util.Set;
 import java.util.UUID;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.Consumer;
@@ -49,6 +54,9 @@ public final class ReopenableDatabase {
     private static final long MOST_UNKNOWN_PAUSE_NANOS = TimeUnit.SECONDS.toNanos(30);
 
     private static final long LEAST_ROOM = 4 << 20;
+
+    /** The name of a file, for a moment. */
+    private static final String TRIAL = "room.trial";
 
     private final SharedResources resources;
     private final StoreSpec spec;
@@ -460,7 +468,7 @@ public final class ReopenableDatabase {
         Refusal reason = refusal.get();
         if (reason != null || System.nanoTime() - renewAt < 0) throw refused(reason);
         // If it could then not be opened, writes would be refused until there is.
-        if (!hasRoom()) throw RocksErrors.full(name(), spec.directory(), NO_ROOM);
+        if (!hasRoom(false)) throw RocksErrors.full(name(), spec.directory(), NO_ROOM);
         beforeRenewing(Database::checkSyncs);
         renewing = true;
         try {
@@ -623,7 +631,7 @@ public final class ReopenableDatabase {
         // Somebody else has just tried.
         if (System.nanoTime() - healAt < 0) throw refused(reason);
         healAt = System.nanoTime() + HEAL_EVERY_NANOS;
-        if (!hasRoom()) {
+        if (!hasRoom(reason.isQuota())) {
             if (closed) return true;
             diskIsFull(NO_ROOM);
             throw refused(refusal.get());
@@ -712,16 +720,43 @@ public final class ReopenableDatabase {
         return refusal.get() != null && !closed && mayHeal() && System.nanoTime() - healAt >= 0;
     }
 
-    /** Replay writes what is in the log once more, as a data file. */
-    private boolean hasRoom() {
+    /**
+     * Replay writes what is in the log once more, as a data file.
+     *
+     * @param isTried whether so much is written too: what the disk says is free may be more than a
+     *     quota leaves, and what is closed for nothing cannot be read
+     */
+    private boolean hasRoom(boolean isTried) {
         try {
-            long log = 0;
-            for (Path file : opening.files("*.log")) log += size(file);
-            return Files.getFileStore(spec.directory()).getUsableSpace() > log + LEAST_ROOM;
+            long needed = LEAST_ROOM;
+            for (Path file : opening.files("*.log")) needed += size(file);
+            return Files.getFileStore(spec.directory()).getUsableSpace() > needed
+                    && (!isTried || takes(needed));
         } catch (IOException e) {
             // Dropped meanwhile: there is nothing to open anew.
             if (closed) return false;
             throw new FSWriteError(e, spec.directory());
+        }
+    }
+
+    /** Whether the disk takes so many bytes. The file has no name while they are written. */
+    private boolean takes(long bytes) throws IOException {
+        byte[] part = new byte[1 << 20];
+        // Of zeros, a file system may store nothing.
+        ThreadLocalRandom.current().nextBytes(part);
+        try (SeekableByteChannel out =
+                Files.newByteChannel(
+                        spec.directory().resolve(TRIAL),
+                        StandardOpenOption.CREATE,
+                        StandardOpenOption.WRITE,
+                        StandardOpenOption.DELETE_ON_CLOSE)) {
+            long left = bytes;
+            while (left > 0)
+                left -= out.write(ByteBuffer.wrap(part, 0, (int) Math.min(left, part.length)));
+            return true;
+        } catch (IOException e) {
+            if (FullDisk.isSaidBy(e.getMessage())) return false;
+            throw e;
         }
     }
 

@@ -2,6 +2,7 @@
 package dev.petra.engine.rocks.db;
 
 import dev.petra.engine.CorruptStoreException;
+import dev.petra.engine.FullDisk;
 import dev.petra.engine.WriteStallException;
 import dev.petra.engine.rocks.wal.FailedSyncError;
 import java.nio.file.Path;
@@ -98,17 +99,17 @@ public final class RocksErrors {
     static boolean isFull(RocksDBException e) {
         Status status = e.getStatus();
         if (status == null) return false;
-        return status.getSubCode() == Status.SubCode.NoSpace || isFullWhenOpened(status);
+        return status.getSubCode() == Status.SubCode.NoSpace || isFullByText(status);
     }
 
     /**
-     * Whether the OPTIONS file found no room, which is written whenever a database is opened.
-     * RocksDB gives that error as a text within another error ("Unable to persist Options file" in
-     * db/db_impl/db_impl_open.cc), without its code.
+     * Whether only the text says so. RocksDB has no code for a quota that is used up ({@code
+     * IOError} in env/io_posix.cc). Nor does it give the code of the OPTIONS file, which is written
+     * whenever a database is opened: that error is a text within another error ("Unable to persist
+     * Options file" in db/db_impl/db_impl_open.cc).
      */
-    private static boolean isFullWhenOpened(Status status) {
-        return status.getCode() == Status.Code.IOError
-                && String.valueOf(status.getState()).contains("No space left on device");
+    private static boolean isFullByText(Status status) {
+        return status.getCode() == Status.Code.IOError && FullDisk.isSaidBy(status.getState());
     }
 
     /** Bytes are wrong or a file is gone: nothing that trying again would mend. */

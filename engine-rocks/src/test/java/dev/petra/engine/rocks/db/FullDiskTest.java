@@ -46,6 +46,7 @@ import org.junit.jupiter.api.io.TempDir;
 import org.rocksdb.LiveFileMetaData;
 import org.rocksdb.ReadOptions;
 import org.rocksdb.RocksDBException;
+import org.rocksdb.Status;
 
 /**
  * A disk that fills: writes fail with a message that says so, nothing acknowledged is lost, reads
@@ -285,6 +286,40 @@ class FullDiskTest {
         try (StorageEngine engine = Tables.engine()) {
             TableStore store = Tables.open(engine, disk.resolve("store"), TABLE);
             for (int i = 0; i < acknowledged; i++) check(store, i);
+        }
+    }
+
+    /** The disk says that it has room, and a store that is closed to be opened anew is not read. */
+    @Test
+    void aStoreOverItsQuotaStaysOpenUntilItMayTakeMore() throws Exception {
+        String said = "While appending to file: /x/000010.sst: Disk quota exceeded";
+        RocksDBException quota =
+                new RocksDBException(
+                        said, new Status(Status.Code.IOError, Status.SubCode.None, said));
+        List<Path> taken = new ArrayList<>();
+        try (StorageEngine engine = engine("1MiB")) {
+            TableStore store = Tables.open(engine, disk.resolve("store"), TABLE);
+            writeOn(store, 0);
+            ReopenableDatabase reopenable = Tables.context(store).reopenable();
+            Database before = reopenable.database();
+            // As a quota does, it takes nothing though there are free bytes.
+            run("mount", "-o", "remount,nr_inodes=200", disk.toString());
+            takeAllInodes(taken);
+            reopenable.maintain(
+                    database ->
+                            assertThat(reopenable.failed(quota)).hasMessageContaining("is full"));
+            long end = System.nanoTime() + TimeUnit.SECONDS.toNanos(4);
+            while (System.nanoTime() - end < 0) {
+                assertThatThrownBy(reopenable::heal).isInstanceOf(WriteStallException.class);
+                assertThat(reopenable.database()).isSameAs(before);
+                check(store, 0);
+                TimeUnit.MILLISECONDS.sleep(10);
+            }
+            for (Path file : taken) Files.delete(file);
+            Tables.heal(reopenable);
+            assertThat(reopenable.database()).isNotSameAs(before);
+            writeOn(store, 1);
+            for (int i = 0; i < 2; i++) check(store, i);
         }
     }
 
