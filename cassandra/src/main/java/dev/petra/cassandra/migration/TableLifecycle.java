@@ -22,7 +22,9 @@ import java.util.Map;
 import java.util.WeakHashMap;
 import java.util.function.BiConsumer;
 import org.apache.cassandra.db.ColumnFamilyStore;
+import org.apache.cassandra.db.ColumnFamilyStore.FlushReason;
 import org.apache.cassandra.db.Directories;
+import org.apache.cassandra.db.memtable.Memtable;
 import org.apache.cassandra.io.FSError;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
@@ -137,7 +139,7 @@ public final class TableLifecycle {
     /** Those of a table that is altered into the engine; null if it stays where its data is. */
     private static @Nullable TableGenerations openAltered(ColumnFamilyStore cfs, EngineKey engine) {
         // A flush, a snapshot, TRUNCATE or DROP must not be what takes it in.
-        if (waiting.containsKey(cfs)) return null;
+        if (waiting.containsKey(cfs) && !isAltered(cfs)) return null;
         try {
             TableGenerations stores = openForArrival(cfs, engine);
             try {
@@ -151,6 +153,13 @@ public final class TableLifecycle {
             stayOut(cfs, e);
             return null;
         }
+    }
+
+    /** Whether it was altered since its memtable was made, as back and into the engine again. */
+    private static boolean isAltered(ColumnFamilyStore cfs) {
+        List<Memtable> live = cfs.getTracker().getView().liveMemtables;
+        return !live.isEmpty()
+                && live.get(live.size() - 1).shouldSwitch(FlushReason.SCHEMA_CHANGE);
     }
 
     /**

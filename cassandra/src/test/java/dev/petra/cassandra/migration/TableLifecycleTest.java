@@ -15,6 +15,7 @@ import dev.petra.cassandra.table.TableRegistry;
 import dev.petra.cassandra.table.Truncation;
 import dev.petra.engine.EngineSettings;
 import java.io.IOException;
+import java.lang.reflect.Proxy;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
@@ -22,10 +23,12 @@ import java.util.Map;
 import java.util.Objects;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentMap;
+import java.util.concurrent.atomic.AtomicBoolean;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.Directories;
 import org.apache.cassandra.db.Keyspace;
 import org.apache.cassandra.db.lifecycle.Tracker;
+import org.apache.cassandra.db.memtable.Memtable;
 import org.apache.cassandra.db.view.TableViews;
 import org.apache.cassandra.io.FSWriteError;
 import org.apache.cassandra.io.util.File;
@@ -158,5 +161,45 @@ class TableLifecycleTest {
         assertThat(arriving.migration().isUnderWay()).isTrue();
         // The one that has begun ends with its next step, as by an ALTER back.
         assertThat(arriving.migration().begin("rocks")).isEqualTo(2);
+    }
+
+    /** It waited up to half a minute, with the reason of the former ALTER. */
+    @Test
+    void aTableThatIsAlteredBackAndInAgainDoesNotWait() throws IOException {
+        leaveEngine();
+        AtomicBoolean isAltered = new AtomicBoolean(true);
+        cfs.getTracker().reset(cassandras(isAltered));
+        Path inTheWay = Files.createDirectories(table.resolve("rocksdb/MOVING.next"));
+        assertThat(TableLifecycle.next(cfs, ENGINE)).isNull();
+        Files.delete(inTheWay);
+        // The next memtable was made by that ALTER, and is flushed.
+        isAltered.set(false);
+        assertThat(TableLifecycle.next(cfs, ENGINE)).isNull();
+        isAltered.set(true);
+        assertThat(TableLifecycle.next(cfs, ENGINE)).isNotNull();
+        // The migration that has begun ends with its next step, as by an ALTER back.
+        assertThat(Objects.requireNonNull(TableRegistry.find(cfs)).migration().begin("rocks"))
+                .isEqualTo(2);
+    }
+
+    /**
+     * A memtable of Cassandra's own.
+     *
+     * @param isAltered whether the schema is another than when it was made
+     */
+    private static Memtable cassandras(AtomicBoolean isAltered) {
+        return (Memtable)
+                Proxy.newProxyInstance(
+                        TableLifecycleTest.class.getClassLoader(),
+                        new Class<?>[] {Memtable.class},
+                        (proxy, method, arguments) ->
+                                switch (method.getName()) {
+                                    case "shouldSwitch" -> isAltered.get();
+                                    case "equals" -> proxy == arguments[0];
+                                    case "hashCode" -> 1;
+                                    default ->
+                                            throw new UnsupportedOperationException(
+                                                    method.getName());
+                                });
     }
 }
