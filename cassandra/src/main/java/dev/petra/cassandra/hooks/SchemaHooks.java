@@ -179,10 +179,11 @@ public final class SchemaHooks {
             // An ALTER out of the engine could not begin. The next memtable would be Cassandra's,
             // which ends no store; and what kept the ALTER from it may keep this one too.
             if (TableLifecycle.drop(cfs)) current.generation().discard();
-        } else if (current != null) {
+        } else if (current != null && stores.current().isLive()) {
             // While the table is being migrated Cassandra asks for a flush instead.
-            if (stores.current().isLive()) FBUtilities.waitOnFuture(cfs.dumpMemtable());
+            FBUtilities.waitOnFuture(cfs.dumpMemtable());
         } else if (departing != null && TableLifecycle.drop(cfs)) {
+            // Beside one that stands for the dropped table, where an ALTER back could not begin.
             Migrations.awaitStep(stores, DROP_PATIENCE);
             EngineMemtables.forget(cfs, departing);
             departing.generation().discard();

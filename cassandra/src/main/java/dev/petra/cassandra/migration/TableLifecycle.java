@@ -385,13 +385,13 @@ public final class TableLifecycle {
                 });
     }
 
-    /** Drops a table that the schema has elsewhere by now. False if all of it has just left. */
+    /** Drops a table of which something is on its way out. False if all of it has just left. */
     public static boolean drop(ColumnFamilyStore cfs) {
         return TableRegistry.exclusively(
                 () -> {
                     TableGenerations stores = TableRegistry.find(cfs);
                     if (stores == null) return false;
-                    stores.drop();
+                    if (!stores.isDropped()) stores.drop();
                     return true;
                 });
     }
