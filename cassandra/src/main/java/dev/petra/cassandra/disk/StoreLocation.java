@@ -262,6 +262,23 @@ public final class StoreLocation {
     }
 
     /**
+     * Tells the directory of a generation from another that comes to its place.
+     *
+     * @return null if it is not there, or the file system cannot tell
+     * @throws FSReadError if nobody can tell whether it is there
+     */
+    public @Nullable Object identity(long generation) {
+        Path path = generation(generation);
+        try {
+            return Files.readAttributes(path, BasicFileAttributes.class).fileKey();
+        } catch (NoSuchFileException e) {
+            return null;
+        } catch (IOException e) {
+            throw new FSReadError(e, path.toString());
+        }
+    }
+
+    /**
      * Makes the directory of a generation. What is there afterwards is the caller's.
      *
      * @return false if there is something of that name

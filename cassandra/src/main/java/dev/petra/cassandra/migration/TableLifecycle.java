@@ -2,6 +2,7 @@
 package dev.petra.cassandra.migration;
 
 import dev.petra.cassandra.disk.Disk;
+import dev.petra.cassandra.disk.StoreLocation;
 import dev.petra.cassandra.disk.StoreMarker;
 import dev.petra.cassandra.engine.EngineKey;
 import dev.petra.cassandra.engine.Engines;
@@ -15,10 +16,13 @@ import dev.petra.cassandra.table.TableGenerations;
 import dev.petra.cassandra.table.TableRegistry;
 import dev.petra.cassandra.table.Truncation;
 import dev.petra.cassandra.table.Unfit;
+import java.nio.file.Path;
 import java.util.Collections;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
+import java.util.OptionalLong;
 import java.util.WeakHashMap;
 import java.util.function.BiConsumer;
 import org.apache.cassandra.db.ColumnFamilyStore;
@@ -44,6 +48,9 @@ public final class TableLifecycle {
      */
     private static final Map<ColumnFamilyStore, String> waiting =
             Collections.synchronizedMap(new WeakHashMap<>());
+
+    /** What is in the way of some of these; guarded by the lock of {@link TableRegistry}. */
+    private static final Map<ColumnFamilyStore, ForeignStore> foreign = new WeakHashMap<>();
 
     private TableLifecycle() {}
 
@@ -168,6 +175,7 @@ public final class TableLifecycle {
      * @throws IllegalStateException if they cannot be opened, or hold what is not the table's
      */
     private static TableGenerations openForArrival(ColumnFamilyStore cfs, EngineKey engine) {
+        foreign.remove(cfs);
         TableGenerations stores = openStores(cfs, engine);
         Throwable failure = stores.current().failure();
         if (failure != null) {
@@ -176,14 +184,37 @@ public final class TableLifecycle {
         }
         if (!stores.migration().isUnderWay() && !stores.current().isEmpty()) {
             stores.close();
-            throw new IllegalStateException(
-                    "There was data of an engine already in "
-                            + TableRegistry.directories(cfs)
-                            + ". Move what does not belong there away, "
-                            + StoreMarker.WITH_MARKERS
-                            + ": the next start of the node would take it for the table's.");
+            foreign.put(cfs, ForeignStore.of(stores));
+            throw isInTheWay(cfs);
         }
         return stores;
+    }
+
+    private static IllegalStateException isInTheWay(ColumnFamilyStore cfs) {
+        return new IllegalStateException(
+                "There was data of an engine already in "
+                        + TableRegistry.directories(cfs)
+                        + ". Move what does not belong there away, "
+                        + StoreMarker.WITH_MARKERS
+                        + ": the next start of the node would take it for the table's.");
+    }
+
+    /** A store with data that is not its table's. */
+    private record ForeignStore(StoreLocation place, long generation, @Nullable Object identity) {
+        static ForeignStore of(TableGenerations stores) {
+            Path directory = Objects.requireNonNull(stores.tableDirectory());
+            StoreLocation place = new StoreLocation(directory, Disk.REAL);
+            long generation = stores.current().number();
+            return new ForeignStore(place, generation, place.identity(generation));
+        }
+
+        /** Whether it is still that, and alive. */
+        boolean isThere() {
+            return identity != null
+                    && identity.equals(place.identity(generation))
+                    && place.live().equals(OptionalLong.of(generation))
+                    && place.migrationMark() == null;
+        }
     }
 
     private static void stayOut(ColumnFamilyStore cfs, Throwable reason) {
@@ -222,6 +253,9 @@ public final class TableLifecycle {
 
     /** A mark that nobody follows says no more than the schema does. */
     private static void tryToMark(ColumnFamilyStore cfs, EngineKey engine) {
+        ForeignStore found = foreign.get(cfs);
+        // To be looked at it would be opened, which replays and writes, every half a minute.
+        if (found != null && found.isThere()) throw isInTheWay(cfs);
         TableGenerations stores = openForArrival(cfs, engine);
         try {
             var unused = stores.migration().begin(configuration(cfs));

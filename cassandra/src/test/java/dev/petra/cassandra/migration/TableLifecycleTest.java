@@ -8,13 +8,18 @@ import dev.petra.cassandra.Hollow;
 import dev.petra.cassandra.TestTables;
 import dev.petra.cassandra.disk.Disk;
 import dev.petra.cassandra.engine.EngineKey;
+import dev.petra.cassandra.engine.Engines;
 import dev.petra.cassandra.table.Generation;
 import dev.petra.cassandra.table.StreamGuards;
 import dev.petra.cassandra.table.TableGenerations;
 import dev.petra.cassandra.table.TableRegistry;
 import dev.petra.cassandra.table.Truncation;
 import dev.petra.engine.EngineSettings;
+import dev.petra.engine.StorageEngine;
+import dev.petra.engine.TableStore;
 import java.io.IOException;
+import java.lang.reflect.Field;
+import java.lang.reflect.InvocationHandler;
 import java.lang.reflect.Proxy;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -24,6 +29,7 @@ import java.util.Objects;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentMap;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.Directories;
 import org.apache.cassandra.db.Keyspace;
@@ -163,6 +169,63 @@ class TableLifecycleTest {
         assertThat(arriving.migration().begin("rocks")).isEqualTo(2);
     }
 
+    /** It was opened every half a minute to be looked at, which replays and writes. */
+    @Test
+    void whatIsInTheWayIsNotOpenedAgainUntilItIsAnother() throws Exception {
+        leaveEngine();
+        AtomicInteger opened = new AtomicInteger();
+        TableStore store =
+                proxy(
+                        TableStore.class,
+                        (self, method, arguments) ->
+                                method.getName().equals("isEmpty") ? false : null);
+        EngineKey engine = new EngineKey("counted", new EngineSettings(Map.of()));
+        Map<EngineKey, StorageEngine> engines = engines();
+        engines.put(
+                engine,
+                proxy(
+                        StorageEngine.class,
+                        (self, method, arguments) -> {
+                            if (!method.getName().equals("openStore")) return null;
+                            opened.incrementAndGet();
+                            return store;
+                        }));
+        try {
+            Path generation = Files.createDirectories(table.resolve("rocksdb/1"));
+            Files.writeString(table.resolve("rocksdb/LIVE"), "1\n");
+            assertThat(TableLifecycle.next(cfs, engine)).isNull();
+            for (int time = 0; time < 2; time++) isInTheWay(engine);
+            assertThat(opened).hasValue(1);
+            Files.move(generation, table.resolve("elsewhere"));
+            Files.createDirectory(generation);
+            for (int time = 0; time < 2; time++) isInTheWay(engine);
+            assertThat(opened).hasValue(2);
+            Files.delete(generation);
+            TableLifecycle.prepareArrival(cfs, engine);
+            assertThat(opened).hasValue(2);
+        } finally {
+            engines.remove(engine);
+        }
+    }
+
+    private void isInTheWay(EngineKey engine) {
+        assertThatThrownBy(() -> TableLifecycle.prepareArrival(cfs, engine))
+                .hasMessageContaining("There was data of an engine already");
+    }
+
+    /** Those that are open: one that is put there is not looked for. */
+    @SuppressWarnings("unchecked")
+    private static Map<EngineKey, StorageEngine> engines() throws ReflectiveOperationException {
+        Field open = Engines.class.getDeclaredField("open");
+        open.setAccessible(true);
+        return (Map<EngineKey, StorageEngine>) open.get(null);
+    }
+
+    private static <T> T proxy(Class<T> type, InvocationHandler handler) {
+        return type.cast(
+                Proxy.newProxyInstance(type.getClassLoader(), new Class<?>[] {type}, handler));
+    }
+
     /** It waited up to half a minute, with the reason of the former ALTER. */
     @Test
     void aTableThatIsAlteredBackAndInAgainDoesNotWait() throws IOException {
@@ -188,18 +251,14 @@ class TableLifecycleTest {
      * @param isAltered whether the schema is another than when it was made
      */
     private static Memtable cassandras(AtomicBoolean isAltered) {
-        return (Memtable)
-                Proxy.newProxyInstance(
-                        TableLifecycleTest.class.getClassLoader(),
-                        new Class<?>[] {Memtable.class},
-                        (proxy, method, arguments) ->
-                                switch (method.getName()) {
-                                    case "shouldSwitch" -> isAltered.get();
-                                    case "equals" -> proxy == arguments[0];
-                                    case "hashCode" -> 1;
-                                    default ->
-                                            throw new UnsupportedOperationException(
-                                                    method.getName());
-                                });
+        return proxy(
+                Memtable.class,
+                (self, method, arguments) ->
+                        switch (method.getName()) {
+                            case "shouldSwitch" -> isAltered.get();
+                            case "equals" -> self == arguments[0];
+                            case "hashCode" -> 1;
+                            default -> throw new UnsupportedOperationException(method.getName());
+                        });
     }
 }
