@@ -5,13 +5,24 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.petra.cassandra.Hollow;
 import dev.petra.cassandra.TestTables;
+import dev.petra.engine.EngineSettings;
+import dev.petra.engine.StorageEngine;
+import dev.petra.engine.StorageEngines;
 import dev.petra.engine.TableStore;
+import dev.petra.engine.conformance.TestTable;
+import java.io.IOException;
 import java.lang.reflect.Proxy;
+import java.nio.file.DirectoryStream;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.util.HashMap;
+import java.util.HexFormat;
 import java.util.Map;
+import java.util.Random;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.utils.ByteBufferUtil;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
 
 class ShadowTest {
     private final ColumnFamilyStore cfs = Hollow.of(ColumnFamilyStore.class);
@@ -88,5 +99,59 @@ class ShadowTest {
         third.recall();
         // Whether there are any on disk cannot be read.
         assertThat(third.statistics().different.sum()).isEqualTo(1);
+    }
+
+    /** {@code shadow_bytes} of {@code petra.shadow}, and {@code ShadowBytes}. */
+    @Test
+    void whatItTakesOnDiskIsWhatItsDataFilesTake(@TempDir Path directory) throws IOException {
+        TestTable table = TestTable.of("CREATE TABLE t (k text, c int, v text, PRIMARY KEY (k, c))");
+        HollowShadow.begin(cfs, table.metadata());
+        Shadow shadow = new Shadow(cfs, factory, null);
+        assertThat(shadow.diskBytes()).isZero();
+        StorageEngine engine =
+                StorageEngines.open("rocks", new EngineSettings(Map.of("memory", "64MiB")));
+        try (engine) {
+            TableStore store =
+                    engine.openStore(table.spec(directory.resolve("1")).withoutDurability());
+            ShadowCopy copy =
+                    new ShadowCopy(
+                            cfs, store, 1, new LateWrites(), () -> new LateWrites.Moment(0, 0));
+            HollowShadow.has(shadow, copy);
+            Random random = new Random(1);
+            for (int i = 0; i < 100; i++)
+                // One in ten is so large that it is in a file of its own kind.
+                store.write(
+                        table.update("k").row(i).set("v", text(random, i % 10 == 0)).build());
+            // They are in memory, and in no log.
+            assertThat(shadow.diskBytes()).isZero();
+            store.flush();
+            long files = dataFiles(directory.resolve("1"));
+            assertThat(files).isGreaterThan(300 << 10);
+            // But for what the store notes of itself.
+            assertThat(shadow.diskBytes()).isBetween(files - (16 << 10), files);
+            shadow.dropOut("on purpose");
+            assertThat(shadow.diskBytes()).isZero();
+            HollowShadow.has(
+                    shadow,
+                    new ShadowCopy(
+                            cfs, store, 2, new LateWrites(), () -> new LateWrites.Moment(0, 0)));
+            assertThat(shadow.diskBytes()).isPositive();
+        }
+        // Closed with the node.
+        assertThat(shadow.diskBytes()).isZero();
+    }
+
+    private static String text(Random random, boolean isLarge) {
+        byte[] noise = new byte[isLarge ? 32 << 10 : 1 << 10];
+        random.nextBytes(noise);
+        return HexFormat.of().formatHex(noise);
+    }
+
+    private static long dataFiles(Path store) throws IOException {
+        long bytes = 0;
+        try (DirectoryStream<Path> files = Files.newDirectoryStream(store, "*.{sst,blob}")) {
+            for (Path file : files) bytes += Files.size(file);
+        }
+        return bytes;
     }
 }
