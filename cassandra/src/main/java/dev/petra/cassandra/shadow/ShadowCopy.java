@@ -4,11 +4,13 @@ package dev.petra.cassandra.shadow;
 import com.google.common.util.concurrent.RateLimiter;
 import dev.petra.cassandra.sstable.PartitionBatches;
 import dev.petra.cassandra.table.CompactionInfos;
+import dev.petra.cassandra.table.EngineMemtable;
 import dev.petra.engine.TableStore;
 import java.io.IOException;
 import java.lang.ref.WeakReference;
 import java.time.Duration;
 import java.util.ArrayDeque;
+import java.util.ArrayList;
 import java.util.Deque;
 import java.util.EnumSet;
 import java.util.List;
@@ -29,6 +31,7 @@ import org.apache.cassandra.db.compaction.CompactionManager;
 import org.apache.cassandra.db.compaction.OperationType;
 import org.apache.cassandra.db.lifecycle.SSTableSet;
 import org.apache.cassandra.db.lifecycle.View;
+import org.apache.cassandra.db.memtable.Memtable;
 import org.apache.cassandra.db.partitions.PartitionUpdate;
 import org.apache.cassandra.db.rows.UnfilteredRowIterator;
 import org.apache.cassandra.dht.AbstractBounds;
@@ -286,15 +289,26 @@ final class ShadowCopy extends ShadowStore implements INotificationConsumer {
     /**
      * Finds what is to be copied. Called when writes go to both; blocks until those that began
      * before are over, and in SSTables.
+     *
+     * @throws IllegalStateException if some are in a memtable that Cassandra could not flush
      */
     void begin() {
         Keyspace.writeOrder.awaitNewBarrier();
+        List<Memtable> before = writtenMemtables();
         cfs.forceBlockingFlush(ColumnFamilyStore.FlushReason.INTERNALLY_FORCED);
         synchronized (this) {
-            accounted.clear();
             // Kept until they are copied. What changes later, this is told of when it is counted.
             try (ColumnFamilyStore.RefViewFragment now =
                     cfs.selectAndReference(View.selectFunction(SSTableSet.CANONICAL))) {
+                // Cassandra flushes none again whose flush has failed, and tells only whoever has
+                // asked for that flush. Reads find it where it is until the node is restarted.
+                for (Memtable memtable : now.memtables)
+                    if (before.contains(memtable))
+                        throw new IllegalStateException(
+                                "Cassandra could not flush a memtable of the table, as the log of"
+                                        + " the node says, and does not try again: restart the"
+                                        + " node");
+                accounted.clear();
                 now.sstables.stream()
                         .sorted(SSTableReader.maxTimestampAscending)
                         .forEach(
@@ -305,6 +319,18 @@ final class ShadowCopy extends ShadowStore implements INotificationConsumer {
             }
             counted = true;
         }
+    }
+
+    /**
+     * The memtables that have something. One that has nothing by now has none of the writes that
+     * are over, and may get later ones before it is flushed.
+     */
+    private List<Memtable> writtenMemtables() {
+        List<Memtable> written = new ArrayList<>();
+        for (Memtable memtable : cfs.getTracker().getView().getAllMemtables())
+            // What a table has that has just left an engine is in SSTables.
+            if (!(memtable instanceof EngineMemtable) && !memtable.isClean()) written.add(memtable);
+        return written;
     }
 
     /** Lets SSTables go that are not copied any more, and deletes what was kept of them. */

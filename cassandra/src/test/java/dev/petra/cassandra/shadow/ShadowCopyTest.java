@@ -2,12 +2,14 @@
 package dev.petra.cassandra.shadow;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import dev.petra.cassandra.Hollow;
 import dev.petra.cassandra.TestTables;
 import dev.petra.cassandra.disk.Disk;
 import dev.petra.cassandra.hooks.NodetoolHooks;
 import dev.petra.cassandra.shadow.DoubledWrites.Doubled;
+import dev.petra.cassandra.table.EngineMemtable;
 import dev.petra.engine.TableStore;
 import java.io.IOException;
 import java.lang.reflect.Proxy;
@@ -24,18 +26,22 @@ import java.util.Set;
 import java.util.SortedSet;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.BooleanSupplier;
 import java.util.stream.IntStream;
 import org.apache.cassandra.config.DatabaseDescriptor;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.DecoratedKey;
 import org.apache.cassandra.db.SerializationHeader;
+import org.apache.cassandra.db.commitlog.CommitLogPosition;
 import org.apache.cassandra.db.compaction.CompactionInfo;
 import org.apache.cassandra.db.compaction.CompactionManager;
 import org.apache.cassandra.db.compaction.OperationType;
 import org.apache.cassandra.db.lifecycle.LifecycleNewTracker;
 import org.apache.cassandra.db.lifecycle.LifecycleTransaction;
 import org.apache.cassandra.db.lifecycle.Tracker;
+import org.apache.cassandra.db.lifecycle.View;
 import org.apache.cassandra.db.marshal.Int32Type;
 import org.apache.cassandra.db.memtable.Memtable;
 import org.apache.cassandra.db.partitions.PartitionUpdate;
@@ -71,11 +77,26 @@ class ShadowCopyTest {
 
     private static final long NOW = FBUtilities.nowInSeconds();
 
+    /** A table whose flush is made up. Only to be made hollow. */
+    private static class Table extends ColumnFamilyStore {
+        private Runnable flush;
+
+        Table() {
+            super(null, "t", null, REF, null, false, false, false);
+        }
+
+        @Override
+        public CommitLogPosition forceBlockingFlush(FlushReason reason) {
+            flush.run();
+            return CommitLogPosition.NONE;
+        }
+    }
+
     @TempDir Path directory;
 
     private Tracker tracker;
     private SSTableReader first;
-    private ColumnFamilyStore cfs;
+    private Table cfs;
     private LateWrites late;
     private ShadowCopy copy;
     private final AtomicInteger writes = new AtomicInteger();
@@ -92,7 +113,7 @@ class ShadowCopyTest {
         first = sstable(1);
         tracker = Tracker.newDummyTracker();
         tracker.addInitialSSTables(List.of(first));
-        cfs = Hollow.of(ColumnFamilyStore.class);
+        cfs = Hollow.of(Table.class);
         Hollow.set(cfs, ColumnFamilyStore.class, "metadata", REF);
         Hollow.set(cfs, ColumnFamilyStore.class, "data", tracker);
         TableStore store =
@@ -607,6 +628,79 @@ class ShadowCopyTest {
                         cfs, copy.store, 2, new LateWrites(), () -> new LateWrites.Moment(0, 0));
         changed(next, sstable(3), sstable(4), OperationType.COMPACTION);
         assertThat(next.isOver()).isFalse();
+    }
+
+    private static Memtable memtable(Class<? extends Memtable> type, BooleanSupplier isClean) {
+        return (Memtable)
+                Proxy.newProxyInstance(
+                        ShadowCopyTest.class.getClassLoader(),
+                        new Class<?>[] {type},
+                        (proxy, method, arguments) ->
+                                switch (method.getName()) {
+                                    case "isClean" -> isClean.getAsBoolean();
+                                    case "equals" -> proxy == arguments[0];
+                                    case "hashCode" -> 1;
+                                    default ->
+                                            throw new UnsupportedOperationException(
+                                                    method.getName());
+                                });
+    }
+
+    private static Memtable memtable(boolean isClean) {
+        return memtable(Memtable.class, () -> isClean);
+    }
+
+    /** Has the table have these. */
+    private void memtables(List<Memtable> flushing, Memtable current) {
+        Hollow.set(tracker.getView(), View.class, "flushingMemtables", flushing);
+        Hollow.set(tracker.getView(), View.class, "liveMemtables", List.of(current));
+    }
+
+    @Test
+    void aCopyBeginsWithWhatWasFlushed() {
+        memtables(List.of(memtable(false)), memtable(false));
+        cfs.flush = () -> memtables(List.of(), memtable(true));
+        ShadowCopy next = beginning();
+        next.begin();
+        copyAll(next);
+        assertThat(next.isCaughtUp()).isTrue();
+        assertThat(writes.get()).isEqualTo(1);
+    }
+
+    /** The flush that the copy asks for succeeds, and nobody flushes the other one any more. */
+    @ParameterizedTest
+    @ValueSource(booleans = {false, true})
+    void noCopyBeginsBesideAMemtableThatCouldNotBeFlushed(boolean isCurrentClean) {
+        Memtable failed = memtable(false);
+        memtables(List.of(failed), memtable(isCurrentClean));
+        cfs.flush = () -> memtables(List.of(failed), memtable(true));
+        ShadowCopy next = beginning();
+        assertThatThrownBy(next::begin).hasMessageContaining("could not flush a memtable");
+        copyAll(next);
+        assertThat(next.isCaughtUp()).isFalse();
+    }
+
+    /** It went to both. */
+    @Test
+    void whatIsWrittenWhileACopyBeginsNeedNotBeFlushed() {
+        AtomicBoolean isClean = new AtomicBoolean(true);
+        memtables(List.of(), memtable(Memtable.class, isClean::get));
+        cfs.flush = () -> isClean.set(false);
+        ShadowCopy next = beginning();
+        next.begin();
+        assertThat(next.hasBegun()).isTrue();
+        next.release();
+    }
+
+    /** It is there for a moment longer than its migration, which has moved all of it. */
+    @Test
+    void theMemtableOfAnEngineThatTheTableHasLeftNeedNotBeFlushed() {
+        memtables(List.of(memtable(EngineMemtable.class, () -> false)), memtable(true));
+        cfs.flush = () -> {};
+        ShadowCopy next = beginning();
+        next.begin();
+        assertThat(next.hasBegun()).isTrue();
+        next.release();
     }
 
     /** Of partition 1, newer than anything, and purged by now if it is this many seconds old. */
