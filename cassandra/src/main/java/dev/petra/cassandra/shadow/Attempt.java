@@ -126,6 +126,8 @@ class Attempt {
                         && copy.hasAllSSTables()
                         && copy.arrivalsIfCaughtUp() == arrivals
                         && shadow.copy() == copy
+                        // Since then streams bring slices, which the shadow does not get.
+                        && !shadow.isPromoted()
                         && shadow.cfs.metadata().equals(table)
                         && nowInSeconds() <= now;
         return isOfOneMoment || outcome.result() == Comparison.Result.TOO_LONG ? outcome : null;

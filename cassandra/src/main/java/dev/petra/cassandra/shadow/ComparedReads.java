@@ -83,7 +83,10 @@ final class ComparedReads {
             TimeUnit.MILLISECONDS.sleep(pause);
             ShadowCopy copy = shadow.copy();
             // Nor does this thread wait for what no attempt can compare.
-            if (copy == null || !copy.isCaughtUp() || !Attempt.isComparable(shadow, command)) {
+            if (copy == null
+                    || !copy.isCaughtUp()
+                    || shadow.isPromoted()
+                    || !Attempt.isComparable(shadow, command)) {
                 shadow.statistics().passedOver.increment();
                 return;
             }

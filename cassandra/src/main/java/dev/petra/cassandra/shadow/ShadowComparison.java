@@ -91,7 +91,8 @@ class ShadowComparison extends TableComparison {
     @Override
     @Nullable String reasonToEnd() {
         ShadowStore.End end = copy.end();
-        return end == null ? null : "ended: the shadow has dropped out: " + end.reason();
+        if (end != null) return "ended: the shadow has dropped out: " + end.reason();
+        return shadow.isPromoted() ? "ended: the table was altered into its storage engine" : null;
     }
 
     @Override

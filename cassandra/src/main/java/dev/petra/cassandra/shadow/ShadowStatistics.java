@@ -17,7 +17,10 @@ public final class ShadowStatistics {
      */
     public final LongAdder notComparable = new LongAdder();
 
-    /** Reads that were chosen and not compared: too many waited, or the shadow had dropped out. */
+    /**
+     * Reads that were chosen and not compared: too many waited, the shadow had dropped out, or the
+     * table was altered into its engine.
+     */
     public final LongAdder passedOver = new LongAdder();
 
     /** Reads of clients that the shadow has answered, in mode fallback. */

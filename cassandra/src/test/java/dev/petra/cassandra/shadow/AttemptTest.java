@@ -249,6 +249,7 @@ class AttemptTest {
         AN_SSTABLE_ARRIVES_AND_IS_COPIED,
         THE_COPY_IS_SEALED,
         ANOTHER_COPY_TAKES_ITS_PLACE,
+        THE_TABLE_IS_ALTERED_INTO_ITS_ENGINE,
         A_COLUMN_IS_ADDED,
         THE_GRACE_IS_ALTERED,
         THE_CLOCK_PASSES_THE_TIME_OF_THE_COMPARISON
@@ -275,6 +276,7 @@ class AttemptTest {
                     Hollow.set(copy, ShadowCopy.class, "arrivals", 1L);
             case THE_COPY_IS_SEALED -> copy.seal();
             case ANOTHER_COPY_TAKES_ITS_PLACE -> HollowShadow.has(shadow, copy(2));
+            case THE_TABLE_IS_ALTERED_INTO_ITS_ENGINE -> shadow.promote();
             case A_COLUMN_IS_ADDED ->
                     HollowShadow.become(
                             cfs,

@@ -62,6 +62,16 @@ class ComparedReadsTest {
         assertThat(passedOver()).isOne();
     }
 
+    /** No attempt could compare it, and others wait behind it. */
+    @Test
+    void whatIsTakenIntoItsTableIsPassedOver() throws InterruptedException {
+        reads.start();
+        shadow.promote();
+        reads.add(shadow, READ);
+        while (passedOver() == 0) TimeUnit.MILLISECONDS.sleep(1);
+        assertThat(shadow.statistics().compared.sum()).isZero();
+    }
+
     /** So that the client has its answer first. What it finds here is that the copy is over. */
     @Test
     void noneIsComparedBeforeItsTime() throws InterruptedException {

@@ -366,6 +366,23 @@ class TableComparisonTest {
         assertThat(waiting.compared()).isZero();
     }
 
+    /** Slices of a stream go to the engine and not to the shadow from then on. */
+    @Test
+    void oneThatRunsEndsWhenItsTableIsAlteredIntoItsEngine() {
+        TableComparison comparison =
+                comparison(
+                        (key, number) -> {
+                            shadow.promote();
+                            return piece(Comparison.Result.DIFFERENT);
+                        });
+        comparison.run();
+        assertThat(comparison.state())
+                .isEqualTo("ended: the table was altered into its storage engine");
+        assertThat(comparison.isComplete()).isFalse();
+        assertThat(comparison.compared()).isZero();
+        assertThat(shadow.differences()).isEmpty();
+    }
+
     @Test
     void oneThatWaitsIsStopped() {
         TableComparison waiting = comparison(0);
