@@ -23,8 +23,9 @@ import org.slf4j.LoggerFactory;
  * <ol>
  *   <li>No write of the partition was under way before, as {@link WriteClock} tells, and none has
  *       begun by after: so what had been written is in both sides, and nothing else is in either.
- *   <li>Each SSTable that the table had before is accounted for. One that comes meanwhile came
- *       after the read, for all that anybody can tell.
+ *   <li>Each SSTable that the table had before is accounted for, and by after the copy was told of
+ *       no other: of one that was being copied, a part may be in the answer. One of which it is
+ *       told later came after the read, for all that anybody can tell.
  *   <li>Afterwards the copy has not ended, has missed nothing, and hides nothing that the table
  *       shows ({@link Shadow#doubt}).
  * </ol>
@@ -50,12 +51,16 @@ final class ShadowAnswers {
                 || !Attempt.isComparable(shadow, command)) return null;
         int stripe = WriteClock.stripe(command.partitionKey());
         long moment = copy.clock.quietSince(stripe);
+        // Before it is found to have all of them.
+        long arrivals = copy.arrivals();
         if (moment == WriteClock.WRITING || !copy.hasAllSSTables()) return null;
         UnfilteredRowIterator rows = read(copy, command);
         if (rows == null) return null;
         try {
             if (copy.clock.isQuietSince(stripe, moment)
                     && copy.isCaughtUp()
+                    // It may have caught up again meanwhile.
+                    && copy.arrivals() == arrivals
                     // From then on writes of the table do not go there.
                     && !copy.isSealed()
                     && Attempt.isComparable(shadow, command)

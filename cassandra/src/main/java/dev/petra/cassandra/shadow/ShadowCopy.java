@@ -112,7 +112,7 @@ final class ShadowCopy extends ShadowStore implements INotificationConsumer {
     private final AtomicLong copiedBytes = new AtomicLong();
     private boolean counted;
     private boolean watching;
-    private long arrivals;
+    private volatile long arrivals;
     private volatile boolean caughtUp;
 
     private volatile boolean sealed;
@@ -165,6 +165,11 @@ final class ShadowCopy extends ShadowStore implements INotificationConsumer {
      */
     boolean isCaughtUp() {
         return caughtUp && !isOver() && !Shadows.isShrinking(cfs);
+    }
+
+    /** How often something came to the table that is no write. */
+    long arrivals() {
+        return arrivals;
     }
 
     /**

@@ -211,6 +211,15 @@ class ShadowAnswersTest {
         assertThat(copy.isCaughtUp()).isTrue();
     }
 
+    /** What is read may have a part of it: the copy had begun with it, and was not done. */
+    @Test
+    void notIfAnSSTableArrivesAndIsCopiedMeanwhile() {
+        meanwhile = () -> Hollow.set(copy, ShadowCopy.class, "arrivals", 1L);
+        assertThat(isAnswered()).isFalse();
+        assertThat(copy.isCaughtUp()).isTrue();
+        assertThat(isAnswered()).isTrue();
+    }
+
     @Test
     void notIfItIsSealedForItsTableMeanwhile() {
         meanwhile = copy::seal;

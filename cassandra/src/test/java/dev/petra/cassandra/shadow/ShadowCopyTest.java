@@ -282,6 +282,7 @@ class ShadowCopyTest {
         tracker.addInitialSSTablesWithoutUpdatingSize(List.of(second));
         assertThat(copy.hasAllSSTables()).isFalse();
         copy.handleNotification(new SSTableAddedNotification(List.of(second), null), tracker);
+        assertThat(copy.arrivals()).isEqualTo(1);
         assertThat(copy.arrivalsIfCaughtUp()).isEqualTo(ShadowCopy.NOT_CAUGHT_UP);
         copy.release();
         Hollow.set(copy, ShadowCopy.class, "caughtUp", true);
