@@ -25,10 +25,10 @@ import org.jspecify.annotations.Nullable;
  *   crc32c=ee2ae5f0
  * </pre>
  *
- * <p>A file without that line is what earlier versions wrote, or an operator, and is taken as it
- * is.
+ * <p>{@link #read} takes a file without that line as it is: earlier versions wrote it, or an
+ * operator.
  */
-final class ChecksummedText {
+public final class ChecksummedText {
     private static final String CHECKSUM = "crc32c=";
 
     private ChecksummedText() {}
@@ -74,18 +74,40 @@ final class ChecksummedText {
     }
 
     /**
+     * The text without the checksum; null if that is wrong or not there. For a text that can be
+     * done without.
+     *
+     * @throws NoSuchFileException if there is no such file
+     * @throws IOException if it cannot be read
+     */
+    public static @Nullable String readUnchanged(Path file) throws IOException {
+        String text;
+        try {
+            text = UTF_8.newDecoder().decode(ByteBuffer.wrap(Files.readAllBytes(file))).toString();
+        } catch (CharacterCodingException e) {
+            return null;
+        }
+        String lines = text.substring(0, text.lastIndexOf('\n', text.length() - 2) + 1);
+        return text.equals(withChecksum(lines)) ? lines : null;
+    }
+
+    /**
      * Makes a text durable: after a crash at any point the file is the old one or this, and this
      * once the method has returned. Creates the folder.
      *
      * @param text lines that end in a line feed
      * @throws FSWriteError if that failed; the file is then the old one or this
      */
-    static void write(Disk disk, Path file, String text) {
+    public static void write(Disk disk, Path file, String text) {
         try {
-            Disk.replace(disk, file, (text + CHECKSUM + checksum(text) + "\n").getBytes(UTF_8));
+            Disk.replace(disk, file, withChecksum(text).getBytes(UTF_8));
         } catch (IOException e) {
             throw new FSWriteError(e, file.toString());
         }
+    }
+
+    private static String withChecksum(String text) {
+        return text + CHECKSUM + checksum(text) + "\n";
     }
 
     private static String checksum(String text) {

@@ -3,6 +3,7 @@ package dev.petra.cassandra.shadow;
 
 import static java.nio.charset.StandardCharsets.UTF_8;
 
+import dev.petra.cassandra.disk.ChecksummedText;
 import dev.petra.cassandra.disk.Disk;
 import dev.petra.engine.DirectoryTree;
 import java.io.IOException;
@@ -184,7 +185,7 @@ final class ShadowFolder {
         }
     }
 
-    /** Writes the file, durably. */
+    /** Writes the file, durably, as {@link ChecksummedText}. */
     void write(Closed closed) {
         StringBuilder text = new StringBuilder();
         text.append(COPY).append(closed.copy()).append('\n');
@@ -216,30 +217,26 @@ final class ShadowFolder {
                     .append(left.path())
                     .append('\n');
         if (closed.nextKey() != null) text.append(NEXT_KEY).append(closed.nextKey()).append('\n');
-        text.append(END).append('\n');
-        try {
-            Disk.replace(disk, root.resolve(CLOSED), text.toString().getBytes(UTF_8));
-        } catch (IOException e) {
-            throw new FSWriteError(e, root.resolve(CLOSED).toString());
-        }
+        ChecksummedText.write(disk, root.resolve(CLOSED), text.toString());
     }
 
     /**
-     * Takes the file away, durably, and returns what it said. Null if there is none, or it is
-     * ill-formed: the copy is then made anew, which is always right.
+     * Takes the file away, durably, and returns what it said. Null if there is none, or it cannot
+     * be read, or is not what {@link #write} has written: the copy is then made anew, which is
+     * always right.
      *
-     * @throws FSReadError if it cannot be read
      * @throws FSWriteError if it cannot be taken away
      */
     @Nullable Closed take() {
         Path file = root.resolve(CLOSED);
-        List<String> lines;
+        String text = null;
         try {
-            lines = Files.readAllLines(file, UTF_8);
+            text = ChecksummedText.readUnchanged(file);
         } catch (NoSuchFileException e) {
             return null;
         } catch (IOException e) {
-            throw new FSReadError(e, file.toString());
+            // It goes all the same: left there, it would be in the way of each copy.
+            logger.warn("{} cannot be read", file, e);
         }
         try {
             Files.delete(file);
@@ -247,26 +244,26 @@ final class ShadowFolder {
         } catch (IOException e) {
             throw new FSWriteError(e, file.toString());
         }
-        Closed closed = parse(lines);
-        if (closed == null) logger.warn("{} was ill-formed; the shadow is made anew", file);
+        Closed closed = text == null ? null : parse(text.lines().toList());
+        if (closed == null)
+            logger.warn(
+                    "{} was damaged, or written by another version; the shadow is made anew", file);
         return closed;
     }
 
     private static @Nullable Closed parse(List<String> lines) {
-        int last = lines.size() - 1;
-        if (last < 3
+        if (lines.size() < 3
                 || !lines.get(0).matches(COPY + "[1-9][0-9]{0,17}")
                 || !lines.get(1).matches(GC_BEFORE + "-?[0-9]{1,18}")
-                || !lines.get(2).matches(LATEST + "[0-9]{1,18}")
-                || !lines.get(last).equals(END)) return null;
+                || !lines.get(2).matches(LATEST + "[0-9]{1,18}")) return null;
         int sstables = 3;
-        while (sstables < last && !isOfSSTables(lines.get(sstables))) sstables++;
+        while (sstables < lines.size() && !isOfSSTables(lines.get(sstables))) sstables++;
         LateWrites.Memory memory = memory(lines.subList(3, sstables));
         if (memory == null) return null;
         SortedSet<String> all = new TreeSet<>();
         List<Left> left = new ArrayList<>();
         String nextKey = null;
-        for (String line : lines.subList(sstables, last)) {
+        for (String line : lines.subList(sstables, lines.size())) {
             if (nextKey != null) return null;
             if (line.startsWith(SSTABLE) && left.isEmpty()) all.add(line);
             else if (line.matches(LEFT + "(" + FIRST + "|" + LATER + ")[0-9]{1,18} .+"))

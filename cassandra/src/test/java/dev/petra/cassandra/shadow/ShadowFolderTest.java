@@ -3,11 +3,13 @@ package dev.petra.cassandra.shadow;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import dev.petra.cassandra.disk.ChecksummedText;
 import dev.petra.cassandra.disk.Disk;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
@@ -76,9 +78,9 @@ class ShadowFolderTest {
     }
 
     @Test
-    void aTableWithoutSSTablesOfWhichSomethingIsLeft() throws IOException {
+    void aTableWithoutSSTablesOfWhichSomethingIsLeft() {
         folder.create();
-        Files.writeString(root.resolve(ShadowFolder.CLOSED), COMPLETE + "left=later 9 a\nend\n");
+        write(COMPLETE + "left=later 9 a\n");
         ShadowFolder.Closed closed = folder.take();
         assertThat(closed).isNotNull();
         assertThat(closed.sstables()).isEmpty();
@@ -91,33 +93,86 @@ class ShadowFolderTest {
             strings = {
                 "",
                 "copy=1\n",
+                "copy=0\ngc_before=2\nlatest=3\n",
+                "copy=x\ngc_before=2\nlatest=3\n",
+                "gc_before=2\ncopy=1\nlatest=3\n",
+                "copy=1\ngc_before=2\n",
+                "copy=1\ngc_before=2\nlatest=-3\n",
                 "copy=1\ngc_before=2\nlatest=3\nsstable=a\n",
-                "copy=0\ngc_before=2\nlatest=3\nend\n",
-                "copy=x\ngc_before=2\nlatest=3\nend\n",
-                "gc_before=2\ncopy=1\nlatest=3\nend\n",
-                "copy=1\ngc_before=2\nend\n",
-                "copy=1\ngc_before=2\nlatest=-3\nend\n",
-                "copy=1\ngc_before=2\nlatest=3\nsstable=a\nend\n",
-                "copy=1\ngc_before=2\nlatest=3\ngrace=4\nsstable=a\nend\n",
-                "copy=1\ngc_before=2\nlatest=3\ngrace=4\ngroup=5 6\nend\n",
-                "complete:",
-                "complete:group=5 6\nend\n",
-                "complete:o\nend\n",
-                "complete:deletion=9999999999999999999 1\nend\n",
-                "complete:deletion=x 1\nend\n",
-                "complete:next_key=00\nend\n",
-                "complete:left=first 1 a\nnext_key=0\nend\n",
-                "complete:left=first 1 a\nnext_key=0g\nend\n",
-                "complete:left=first 1 a\nnext_key=00\nleft=first 1 b\nend\n",
-                "complete:left=first 1 a\nsstable=a\nend\n",
-                "complete:left=first a\nend\n",
-                "complete:left=a\nend\n",
+                "copy=1\ngc_before=2\nlatest=3\ngrace=4\nsstable=a\n",
+                "copy=1\ngc_before=2\nlatest=3\ngrace=4\ngroup=5 6\n",
+                "complete:group=5 6\n",
+                "complete:o\n",
+                "complete:deletion=9999999999999999999 1\n",
+                "complete:deletion=x 1\n",
+                "complete:next_key=00\n",
+                "complete:left=first 1 a\nnext_key=0\n",
+                "complete:left=first 1 a\nnext_key=0g\n",
+                "complete:left=first 1 a\nnext_key=00\nleft=first 1 b\n",
+                "complete:left=first 1 a\nsstable=a\n",
+                "complete:left=first a\n",
+                "complete:left=a\n",
             })
-    void whatIsCutOffOrIllFormedCountsForNothing(String text) throws IOException {
+    void whatIsIllFormedCountsForNothing(String text) {
         folder.create();
-        Files.writeString(root.resolve(ShadowFolder.CLOSED), text.replace("complete:", COMPLETE));
-        assertThat(folder.take()).isNull();
-        assertThat(root.resolve(ShadowFolder.CLOSED)).doesNotExist();
+        write(text.replace("complete:", COMPLETE));
+        assertNothingIsTaken("whole");
+    }
+
+    private void write(String text) {
+        ChecksummedText.write(Disk.REAL, closed(), text);
+    }
+
+    private Path closed() {
+        return root.resolve(ShadowFolder.CLOSED);
+    }
+
+    private void assertNothingIsTaken(String what) {
+        assertThat(folder.take()).as(what).isNull();
+        assertThat(closed()).as(what).doesNotExist();
+    }
+
+    /**
+     * A digit decides what counts as purged. What is no text was not taken away, and in the way of
+     * each further copy.
+     */
+    @Test
+    void whatIsDamagedCountsForNothing() throws IOException {
+        folder.create();
+        write(COMPLETE + "sstable=a\n");
+        byte[] whole = Files.readAllBytes(closed());
+        // Each bit of a byte in turn.
+        for (int bit = 0; bit < 8 * whole.length; bit += 101) {
+            byte[] damaged = whole.clone();
+            damaged[bit / 8] ^= (byte) (1 << (bit % 8));
+            Files.write(closed(), damaged);
+            assertNothingIsTaken("bit " + bit);
+        }
+        for (int length = 0; length < whole.length; length += 101) {
+            Files.write(closed(), Arrays.copyOf(whole, length));
+            assertNothingIsTaken(length + " bytes");
+        }
+        Files.write(closed(), whole);
+        assertThat(folder.take()).isNotNull();
+    }
+
+    /** As earlier versions wrote it. */
+    @Test
+    void whatHasNoChecksumCountsForNothing() throws IOException {
+        folder.create();
+        for (String end : List.of("", "end\n")) {
+            Files.writeString(closed(), COMPLETE + "sstable=a\n" + end);
+            assertNothingIsTaken("end: " + end);
+        }
+    }
+
+    /** As with a bad sector: it was not taken away, and in the way of each further copy. */
+    @Test
+    void whatCannotBeReadIsTakenAway() throws IOException {
+        folder.create();
+        // Cannot be read as a file either.
+        Files.createDirectory(closed());
+        assertNothingIsTaken("unreadable");
     }
 
     @Test
