@@ -106,13 +106,17 @@ public final class StoreLocation {
         return new StoreLocation(holder, others, disk);
     }
 
-    /** Not where Cassandra would write nothing, by disk_failure_policy: best_effort. */
     private static Path forNewStore(List<Path> tableDirectories) {
         return tableDirectories.stream()
-                .filter(Files::isWritable)
-                .filter(table -> !DisallowedDirectories.isUnwritable(new File(table)))
+                .filter(StoreLocation::isWritable)
                 .findFirst()
                 .orElse(tableDirectories.get(0));
+    }
+
+    /** Not where Cassandra would write nothing, by disk_failure_policy: best_effort. */
+    public static boolean isWritable(Path tableDirectory) {
+        return Files.isWritable(tableDirectory)
+                && !DisallowedDirectories.isUnwritable(new File(tableDirectory));
     }
 
     /** The folder of all generations; may not exist. */

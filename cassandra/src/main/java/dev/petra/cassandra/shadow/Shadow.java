@@ -638,24 +638,15 @@ public final class Shadow {
         beganAt = System.nanoTime();
         ShadowCopy next = null;
         try {
-            List<ShadowFolder> folders = folders();
-            long number = 1;
-            for (ShadowFolder each : folders) {
-                // No number comes twice, wherever it is.
-                number = Math.max(number, each.next());
-                for (long left : each.copies()) deleteLeft(each, left);
-                // None is there, unless it could not be taken at the start.
-                var unused = each.take();
-                CopySource.deleteOthers(each, List.of());
-            }
-            ShadowFolder folder = ShadowFolder.roomiest(folders);
+            Place free = nextPlace();
+            ShadowFolder folder = free.folder();
             String lack = lackOfRoom(folder, tableBytes());
             if (lack != null) {
                 rest(lack);
                 return;
             }
             folder.create();
-            next = open(folder, number, new LateWrites());
+            next = open(folder, free.number(), new LateWrites());
             place = folder;
             cfs.getTracker().subscribe(next);
             next.watch();
@@ -666,7 +657,7 @@ public final class Shadow {
             if (ended || Shadows.isShrinking(cfs))
                 next.end("the table was altered, truncated, cleaned up or scrubbed");
             else next.begin();
-        } catch (IOException | RuntimeException | Error e) {
+        } catch (RuntimeException | Error e) {
             logger.error("The shadow of {} cannot be made", name, e);
             String reason = "it cannot be made: " + e.getMessage();
             if (next == null) rest(reason);
@@ -675,6 +666,43 @@ public final class Shadow {
                 copy = next;
             }
         }
+    }
+
+    /** Where a copy is to be. */
+    record Place(ShadowFolder folder, long number) {}
+
+    /**
+     * A place for the next copy. Deletes what former ones have left; where that fails, as on a disk
+     * that has become read-only, it is not.
+     *
+     * @throws IllegalStateException if that fails on each disk
+     */
+    Place nextPlace() {
+        List<ShadowFolder> free = new ArrayList<>();
+        long number = 1;
+        for (ShadowFolder each : folders()) {
+            try {
+                // No number comes twice, wherever it is.
+                number = Math.max(number, each.next());
+                // None is there, unless it could not be taken at the start. It goes first: what it
+                // names must be whole.
+                var unused = each.take();
+                for (long left : each.copies()) deleteLeft(each, left);
+                CopySource.deleteOthers(each, List.of());
+                free.add(each);
+            } catch (IOException | RuntimeException | FSError e) {
+                logger.warn(
+                        "The next copy of {} is not made in {}, where a former one cannot be"
+                                + " deleted",
+                        name,
+                        each,
+                        e);
+            }
+        }
+        if (free.isEmpty())
+            throw new IllegalStateException(
+                    "former copies can be deleted on none of its disks, see the log");
+        return new Place(ShadowFolder.roomiest(free), number);
     }
 
     private void deleteLeft(ShadowFolder folder, long number) {

@@ -5,6 +5,7 @@ import static java.nio.charset.StandardCharsets.UTF_8;
 
 import dev.petra.cassandra.disk.ChecksummedText;
 import dev.petra.cassandra.disk.Disk;
+import dev.petra.cassandra.disk.StoreLocation;
 import dev.petra.engine.DirectoryTree;
 import java.io.IOException;
 import java.nio.charset.MalformedInputException;
@@ -138,9 +139,13 @@ final class ShadowFolder {
         return found.isEmpty() ? 1 : found.last() + 1;
     }
 
-    /** The one on the disk with most room. */
+    /** The one on the disk with most room, of those that can be written, if there are any. */
     static ShadowFolder roomiest(List<ShadowFolder> folders) {
-        return Collections.max(folders, Comparator.comparingLong(ShadowFolder::free));
+        List<ShadowFolder> writable =
+                folders.stream().filter(each -> StoreLocation.isWritable(each.table())).toList();
+        return Collections.max(
+                writable.isEmpty() ? folders : writable,
+                Comparator.comparingLong(ShadowFolder::free));
     }
 
     /**

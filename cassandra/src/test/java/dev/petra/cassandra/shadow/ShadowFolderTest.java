@@ -14,6 +14,8 @@ import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 import java.util.TreeSet;
+import org.apache.cassandra.db.DisallowedDirectories;
+import org.apache.cassandra.io.util.File;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -211,6 +213,28 @@ class ShadowFolderTest {
                 .contains("MiB are free for it in " + table)
                 .contains("it needs 4398046511103 MiB");
         assertThat(ShadowFolder.roomiest(List.of(folder))).isSameAs(folder);
+    }
+
+    /** By {@code disk_failure_policy: best_effort}: it had the most room for ever. */
+    @Test
+    void aCopyIsNotPutWhereNothingCanBeWritten() throws IOException {
+        Path first = Files.createDirectory(table.resolve("first"));
+        Path second = Files.createDirectory(table.resolve("second"));
+        List<ShadowFolder> both =
+                List.of(new ShadowFolder(first, Disk.REAL), new ShadowFolder(second, Disk.REAL));
+        try {
+            // They have as much room.
+            DisallowedDirectories.maybeMarkUnwritable(new File(first));
+            assertThat(ShadowFolder.roomiest(both)).isSameAs(both.get(1));
+            DisallowedDirectories.clearUnwritableUnsafe();
+            DisallowedDirectories.maybeMarkUnwritable(new File(second));
+            assertThat(ShadowFolder.roomiest(both)).isSameAs(both.get(0));
+            // The error says then what is wrong.
+            DisallowedDirectories.maybeMarkUnwritable(new File(first));
+            assertThat(ShadowFolder.roomiest(both)).isIn(both);
+        } finally {
+            DisallowedDirectories.clearUnwritableUnsafe();
+        }
     }
 
     @Test
