@@ -29,6 +29,7 @@ import java.util.function.BooleanSupplier;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.DecoratedKey;
 import org.apache.cassandra.db.Keyspace;
+import org.apache.cassandra.db.compaction.CompactionManager;
 import org.apache.cassandra.db.compaction.OperationType;
 import org.apache.cassandra.db.compaction.TimeWindowCompactionStrategy;
 import org.apache.cassandra.db.lifecycle.LifecycleTransaction;
@@ -64,8 +65,11 @@ final class Promotion {
     /** How long the table's store may take no index entries. */
     private static final Duration STALL_PATIENCE = Duration.ofMinutes(10);
 
-    /** How often it tries, a second apart, to have all SSTables for itself. */
-    private static final int MOST_ATTEMPTS = 600;
+    /**
+     * What is ended for the SSTables has a lower priority than this: compactions that Cassandra has
+     * begun by itself. The rest is waited for: an operator's commands, repairs, builds of indexes.
+     */
+    private static final OperationType WAITED_FOR = OperationType.INDEX_BUILD;
 
     /** How often it finds that the shadow does not have them all yet. */
     private static final int MOST_INCOMPLETE = 60;
@@ -79,7 +83,6 @@ final class Promotion {
     private final ShadowSource shadow;
     private final List<Range<Token>> ring;
     private long unchecked;
-    private int attempts;
     private int incomplete;
     private int parts;
 
@@ -164,9 +167,9 @@ final class Promotion {
             return Migration.SOON;
         }
         complete();
-        if (++attempts > MOST_ATTEMPTS)
-            throw new Refused("its SSTables could not be had without a compaction of them");
-        if (migration.shown(this::claimAndTake)) return null;
+        // What the shadow has yet to copy would be ended as well.
+        LifecycleTransaction claimed = claim(cfs, shadow.isCaughtUp());
+        if (claimed != null && tryTake(claimed)) return null;
         migration.state("waiting for a compaction of the table's SSTables, or for the shadow");
         return Migration.SOON;
     }
@@ -246,25 +249,56 @@ final class Promotion {
                     "gc_grace_seconds of the table was shorter before, or the clock was ahead");
     }
 
-    /** False if somebody else has SSTables, or the shadow does not have all of them yet. */
-    private boolean claimAndTake() {
-        Set<SSTableReader> all = cfs.getLiveSSTables();
+    /**
+     * Claims all SSTables. May block for a minute. Not to be called within {@link Migration#shown},
+     * which would be ended, too.
+     *
+     * @param endsCompactions whether to end those that have an SSTable, unless something is
+     *     {@link #WAITED_FOR}: what they write would be given up with the rest, and another would
+     *     follow each, as long as there is something to compact
+     * @return null if somebody else has an SSTable
+     */
+    static @Nullable LifecycleTransaction claim(ColumnFamilyStore cfs, boolean endsCompactions) {
+        LifecycleTransaction claimed = tryClaim(cfs);
+        if (claimed != null || !endsCompactions || isWaitedFor(cfs)) return claimed;
+        return cfs.runWithCompactionsDisabled(
+                () -> tryClaim(cfs), sstable -> true, WAITED_FOR, false, false, false);
+    }
+
+    private static @Nullable LifecycleTransaction tryClaim(ColumnFamilyStore cfs) {
+        return cfs.getTracker().tryModify(cfs.getLiveSSTables(), OperationType.RELOCATE);
+    }
+
+    /** Whether any of that runs. Cassandra would end nothing then, and log that at each attempt. */
+    private static boolean isWaitedFor(ColumnFamilyStore cfs) {
+        return !CompactionManager.instance
+                .getCompactionsMatching(
+                        List.of(cfs.metadata()),
+                        info -> info.getTaskType().priority <= WAITED_FOR.priority)
+                .isEmpty();
+    }
+
+    private boolean tryTake(LifecycleTransaction claimed) {
+        try (claimed) {
+            return migration.shown(() -> tryTake(Set.copyOf(claimed.originals()), claimed));
+        }
+    }
+
+    /** False if something came, or the shadow does not have all SSTables yet. */
+    private boolean tryTake(Set<SSTableReader> all, LifecycleTransaction claimed) {
         if (all.isEmpty()) throw new Refused("there is nothing in SSTables");
         for (SSTableReader sstable : all)
             if (sstable.getSSTableMetadata().hasLegacyCounterShards)
                 throw new Refused("SSTables have counts from before Cassandra 2.1");
-        try (LifecycleTransaction claimed =
-                cfs.getTracker().tryModify(all, OperationType.RELOCATE)) {
-            if (claimed == null || !cfs.getLiveSSTables().equals(all) || !mayPurge()) return false;
-            if (!shadow.freeze(all)) {
-                if (++incomplete > MOST_INCOMPLETE)
-                    throw new Refused("it does not have all of the table");
-                return false;
-            }
-            check();
-            take(all, claimed);
-            return true;
+        if (!cfs.getLiveSSTables().equals(all) || !mayPurge()) return false;
+        if (!shadow.freeze(all)) {
+            if (++incomplete > MOST_INCOMPLETE)
+                throw new Refused("it does not have all of the table");
+            return false;
         }
+        check();
+        take(all, claimed);
+        return true;
     }
 
     private void take(Set<SSTableReader> all, LifecycleTransaction claimed) {

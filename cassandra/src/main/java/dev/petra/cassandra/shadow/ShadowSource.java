@@ -19,6 +19,7 @@ import org.jspecify.annotations.Nullable;
  * <pre>
  *   announce()                  before the first write goes to the engine
  *   of(), seal(), toldOfAll()   when all writes do: it has what was written before
+ *   isCaughtUp()
  *   freeze(), moment()          while nobody can change the SSTables
  *   store(), openPart()
  *   doubt()                     before the SSTables go
@@ -109,6 +110,11 @@ public final class ShadowSource {
      */
     public BooleanSupplier toldOfAll() {
         return copy.toldOfAll();
+    }
+
+    /** Whether it has nothing to copy any more. */
+    public boolean isCaughtUp() {
+        return copy.isCaughtUp();
     }
 
     /**
