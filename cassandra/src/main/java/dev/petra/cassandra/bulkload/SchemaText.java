@@ -25,7 +25,8 @@ import org.apache.cassandra.service.ClientState;
 /**
  * The {@code schema.cql} of a snapshot, or of what a {@link StoreWriter} wrote: one CREATE TABLE, a
  * CREATE TYPE for each of its types, and for dropped columns ALTER TABLE … DROP and ADD. Any other
- * ALTER TABLE is refused; other statements, such as CREATE INDEX, are ignored.
+ * ALTER TABLE is refused; other statements, such as CREATE INDEX, are ignored, and so are the
+ * options memtable and auto_repair.
  */
 final class SchemaText {
     static final String FILE = "schema.cql";
@@ -53,8 +54,8 @@ final class SchemaText {
     private static final Pattern ADD =
             Pattern.compile(ALTER_TABLE + "+\\S+\\s+ADD\\s+" + NAME + "\\s[^;]*");
 
-    /** The memtable configuration is replaced: this process does not know those of the nodes. */
-    private static final Pattern MEMTABLE = Pattern.compile("memtable\\s*=\\s*'[^']*'");
+    /** Options that Cassandra takes only where they are configured, as on the nodes. */
+    private static final List<String> OF_NODES = List.of("memtable", "auto_repair");
 
     private final CreateTableStatement.Raw table;
     private final Map<String, CreateTypeStatement.Raw> types;
@@ -88,11 +89,13 @@ final class SchemaText {
         Map<String, Long> dropped = new LinkedHashMap<>();
         Set<String> added = new HashSet<>();
         for (String each : END.split(COMMENT.matcher(text).replaceAll(" "), -1)) {
-            String statement =
-                    MEMTABLE.matcher(LINE_COMMENT.matcher(each.strip()).replaceFirst(""))
-                            .replaceAll("memtable = 'default'");
-            if (statement.toUpperCase(Locale.ROOT).startsWith("CREATE TABLE"))
-                tables.add(parse(statement, CreateTableStatement.Raw.class, "CREATE TABLE"));
+            String statement = LINE_COMMENT.matcher(each.strip()).replaceFirst("");
+            if (statement.toUpperCase(Locale.ROOT).startsWith("CREATE TABLE")) {
+                CreateTableStatement.Raw table =
+                        parse(statement, CreateTableStatement.Raw.class, "CREATE TABLE");
+                OF_NODES.forEach(table.attrs::removeProperty);
+                tables.add(table);
+            }
             if (ALTER.matcher(statement).matches()) alter(statement, dropped, added);
             Matcher type = TYPE.matcher(statement);
             if (type.matches())

@@ -5,9 +5,11 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import java.util.List;
+import org.apache.cassandra.config.CassandraRelevantProperties;
 import org.apache.cassandra.config.DatabaseDescriptor;
 import org.apache.cassandra.dht.Murmur3Partitioner;
 import org.apache.cassandra.exceptions.InvalidRequestException;
+import org.apache.cassandra.repair.autorepair.AutoRepairConfig;
 import org.apache.cassandra.schema.TableMetadata;
 import org.apache.cassandra.utils.ByteBufferUtil;
 import org.junit.jupiter.api.BeforeAll;
@@ -54,6 +56,35 @@ class SchemaTextTest {
                 assertThat(read.droppedColumns.get(column.name.bytes).droppedTime).isEqualTo(77);
                 assertThat(read.getColumn(column.name) != null).as(text).isEqualTo(isAdded);
             }
+    }
+
+    /** What a node with auto-repair writes of a table. */
+    private static String withAutoRepair(TableMetadata table) {
+        AutoRepairConfig config = DatabaseDescriptor.getAutoRepairConfig();
+        CassandraRelevantProperties.AUTOREPAIR_ENABLE.setBoolean(true);
+        config.setAutoRepairSchedulingEnabled(true);
+        try {
+            return table.toCqlString(true, true, true);
+        } finally {
+            config.setAutoRepairSchedulingEnabled(false);
+            CassandraRelevantProperties.AUTOREPAIR_ENABLE.clearValue();
+        }
+    }
+
+    /** In this process auto-repair is not enabled, and there is no such memtable. */
+    @Test
+    void optionsThatOnlyNodesCanHaveAreIgnored() {
+        TableMetadata plain =
+                table(
+                        "CREATE TABLE ks.t (p int PRIMARY KEY, v text) WITH memtable = 'of a node'"
+                                + " AND comment = 'memtable = ''x''' AND default_time_to_live = 77;");
+        String text = withAutoRepair(plain);
+        assertThat(text).contains("AND auto_repair = {");
+        TableMetadata read = table(text);
+        assertThat(read.columns()).containsExactlyInAnyOrderElementsOf(plain.columns());
+        assertThat(read.params.comment).isEqualTo("memtable = 'x'");
+        // A StoreWriter writes by it.
+        assertThat(read.params.defaultTimeToLive).isEqualTo(77);
     }
 
     @Test

@@ -39,7 +39,7 @@ class StoreWriterTest {
                 k text, c int, v text, l list<int>, h frozen<place>,
                 PRIMARY KEY (k, c)
             ) WITH ID = 99999999-2222-3333-4444-555555555555 AND memtable = 'unknown here'
-                AND comment = 'one; two';
+                AND comment = 'one; two' AND auto_repair = {'full_enabled': 'true'};
             CREATE INDEX ON ks.t (v);
             """;
 
