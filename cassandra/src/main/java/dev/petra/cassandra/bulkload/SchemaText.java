@@ -26,7 +26,7 @@ import org.apache.cassandra.service.ClientState;
  * The {@code schema.cql} of a snapshot, or of what a {@link StoreWriter} wrote: one CREATE TABLE, a
  * CREATE TYPE for each of its types, and for dropped columns ALTER TABLE … DROP and ADD. Any other
  * ALTER TABLE is refused; other statements, such as CREATE INDEX, are ignored, and so are the
- * options memtable and auto_repair.
+ * options memtable and auto_repair, and the masks of columns.
  */
 final class SchemaText {
     static final String FILE = "schema.cql";
@@ -37,6 +37,16 @@ final class SchemaText {
 
     /** A name as CQL has it: in double quotes, with double quotes in it doubled, or without. */
     private static final String NAME = "(\"(?:[^\"]|\"\")+\"|\\w+)";
+
+    /**
+     * What must be told apart to find masks: strings, names in quotes, comments, the beginning of a
+     * mask, and parentheses.
+     */
+    private static final Pattern TOKEN =
+            Pattern.compile(
+                    "(?is)'[^']*'|\"[^\"]*\"|\\$\\$.*?\\$\\$|(?:--|//)[^\\r\\n]*"
+                            + "|(?<mask>\\bMASKED\\s+WITH\\s+(?:[^(),;]*(?<arguments>\\()|DEFAULT\\b))"
+                            + "|[()]");
 
     private static final Pattern TYPE =
             Pattern.compile(
@@ -88,7 +98,7 @@ final class SchemaText {
         Map<String, CreateTypeStatement.Raw> types = new LinkedHashMap<>();
         Map<String, Long> dropped = new LinkedHashMap<>();
         Set<String> added = new HashSet<>();
-        for (String each : END.split(COMMENT.matcher(text).replaceAll(" "), -1)) {
+        for (String each : END.split(withoutMasks(COMMENT.matcher(text).replaceAll(" ")), -1)) {
             String statement = LINE_COMMENT.matcher(each.strip()).replaceFirst("");
             if (statement.toUpperCase(Locale.ROOT).startsWith("CREATE TABLE")) {
                 CreateTableStatement.Raw table =
@@ -107,6 +117,29 @@ final class SchemaText {
             throw new InvalidRequestException(
                     "A schema must have one CREATE TABLE, not " + tables.size() + ".");
         return new SchemaText(tables.get(0), types, dropped, added);
+    }
+
+    /**
+     * Masks of columns are for readers, and Cassandra refuses them here: masking is not enabled, nor
+     * are the functions of users known.
+     */
+    private static String withoutMasks(String text) {
+        StringBuilder kept = new StringBuilder();
+        int end = 0;
+        int depth = 0; // Of parentheses, from those around a mask's arguments on.
+        Matcher token = TOKEN.matcher(text);
+        while (token.find()) {
+            String found = token.group();
+            if (depth > 0) {
+                if (found.equals("(")) depth++;
+                else if (found.equals(")") && --depth == 0) end = token.end();
+            } else if (token.group("mask") != null) {
+                kept.append(text, end, token.start());
+                end = token.end();
+                if (token.group("arguments") != null) depth = 1;
+            }
+        }
+        return kept.append(text, end, text.length()).toString();
     }
 
     /** What is not understood is refused: values of a dropped column would come back. */

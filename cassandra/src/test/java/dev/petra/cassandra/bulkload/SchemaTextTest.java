@@ -4,9 +4,16 @@ package dev.petra.cassandra.bulkload;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import java.lang.reflect.Proxy;
 import java.util.List;
 import org.apache.cassandra.config.CassandraRelevantProperties;
 import org.apache.cassandra.config.DatabaseDescriptor;
+import org.apache.cassandra.cql3.functions.FunctionName;
+import org.apache.cassandra.cql3.functions.ScalarFunction;
+import org.apache.cassandra.cql3.functions.masking.ColumnMask;
+import org.apache.cassandra.db.marshal.AbstractType;
+import org.apache.cassandra.db.marshal.Int32Type;
+import org.apache.cassandra.db.marshal.UTF8Type;
 import org.apache.cassandra.dht.Murmur3Partitioner;
 import org.apache.cassandra.exceptions.InvalidRequestException;
 import org.apache.cassandra.repair.autorepair.AutoRepairConfig;
@@ -85,6 +92,81 @@ class SchemaTextTest {
         assertThat(read.params.comment).isEqualTo("memtable = 'x'");
         // A StoreWriter writes by it.
         assertThat(read.params.defaultTimeToLive).isEqualTo(77);
+    }
+
+    /** As much of a function as a mask needs to be written. */
+    private static ScalarFunction function(FunctionName name, AbstractType<?>... types) {
+        return (ScalarFunction)
+                Proxy.newProxyInstance(
+                        ScalarFunction.class.getClassLoader(),
+                        new Class<?>[] {ScalarFunction.class},
+                        (proxy, method, arguments) ->
+                                switch (method.getName()) {
+                                    case "name" -> name;
+                                    case "argTypes" -> List.of(types);
+                                    default ->
+                                            throw new UnsupportedOperationException(
+                                                    method.getName());
+                                });
+    }
+
+    /** Masking is not enabled in this process, and no function of a user's is known. */
+    @Test
+    void masksAreIgnoredInWhatCassandraWritesOfThem() {
+        UTF8Type text = UTF8Type.instance;
+        Int32Type integer = Int32Type.instance;
+        List<ColumnMask> masks =
+                List.of(
+                        new ColumnMask(function(FunctionName.nativeFunction("mask_default"), text)),
+                        new ColumnMask(
+                                function(
+                                        FunctionName.nativeFunction("mask_inner"),
+                                        text,
+                                        integer,
+                                        integer,
+                                        text),
+                                integer.decompose(1),
+                                null,
+                                text.decompose("*")),
+                        new ColumnMask(
+                                function(new FunctionName("ks", "Of a user"), text, text),
+                                text.decompose("it's (not, \"a MASKED WITH DEFAULT;\n -- $$")));
+        for (String columns :
+                List.of("p text PRIMARY KEY", "p text, c text, s text static, PRIMARY KEY (p, c)"))
+            for (ColumnMask mask : masks) {
+                TableMetadata plain =
+                        table("CREATE TABLE ks.t (v text, w text, %s);".formatted(columns));
+                TableMetadata.Builder masked = plain.unbuild();
+                // One that was dropped and added again, for which there is an ALTER TABLE.
+                masked.recordColumnDrop(plain.getColumn(ByteBufferUtil.bytes("v")), 77);
+                plain.columns().forEach(column -> masked.alterColumnMask(column.name, mask));
+                String written = masked.build().toCqlString(true, true, true);
+                assertThat(written).contains(" MASKED WITH " + mask);
+                TableMetadata read = table(written);
+                assertThat(read.columns())
+                        .as(written)
+                        .containsExactlyInAnyOrderElementsOf(plain.columns());
+                assertThat(read.getDroppedColumn(ByteBufferUtil.bytes("v"))).isNotNull();
+            }
+    }
+
+    @Test
+    void masksByHandAreIgnoredAndWhatLooksLikeOneIsNot() {
+        TableMetadata read =
+                table(
+                        """
+                        CREATE TABLE ks.masked ( -- it's MASKED WITH f(
+                            p int masked with default PRIMARY KEY,
+                            "v MASKED WITH f(" text MASKED WITH "Ks" . "F" ((1, ')'), $$'($$), // :)
+                            masked text MASKED
+                                WITH mask_inner(1, -- )
+                                    null)
+                        ) WITH comment = 'v MASKED WITH f(1)';
+                        """);
+        assertThat(read.columns())
+                .extracting(column -> column.name.toString())
+                .containsExactlyInAnyOrder("p", "v MASKED WITH f(", "masked");
+        assertThat(read.params.comment).isEqualTo("v MASKED WITH f(1)");
     }
 
     @Test

@@ -36,7 +36,7 @@ class StoreWriterTest {
             /* As a snapshot has it. */
             CREATE TYPE ks.place (x int, y text);
             CREATE TABLE IF NOT EXISTS ks.t (
-                k text, c int, v text, l list<int>, h frozen<place>,
+                k text, c int, v text MASKED WITH ks.mine('('), l list<int>, h frozen<place>,
                 PRIMARY KEY (k, c)
             ) WITH ID = 99999999-2222-3333-4444-555555555555 AND memtable = 'unknown here'
                 AND comment = 'one; two' AND auto_repair = {'full_enabled': 'true'};
