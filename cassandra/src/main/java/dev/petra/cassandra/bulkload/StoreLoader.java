@@ -133,7 +133,9 @@ public final class StoreLoader {
                 find(
                         client,
                         SchemaText.parse(Files.readString(directory.resolve(SchemaText.FILE))));
-        try (LoadCopy copies = LoadCopy.make(directory);
+        try (LoadCopy copies =
+                        LoadCopy.make(
+                                directory, text -> System.err.println("petra load: " + text));
                 StorageEngine engine = OfflineEngine.open()) {
             StoreSpec copy =
                     new StoreSpec(
