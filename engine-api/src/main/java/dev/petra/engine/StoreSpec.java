@@ -18,9 +18,9 @@ import org.apache.cassandra.utils.FBUtilities;
  * @param metadata the table; read again at each call, so that ALTER is seen
  * @param mayPurge whether deletions may be removed now, asked every second or so and by {@link
  *     TableStore#stopPurging()}: not while data that they delete may lie outside of the store
- * @param purgeAsOf the moment, in seconds since 1970, at which {@code gc_grace_seconds} must have
- *     passed over what is removed, asked as often: now, or earlier while deletions that were not
- *     removable then are still needed
+ * @param gcBefore before which local deletion time, in seconds since 1970, deletions may be removed
+ *     now, asked as often: now less {@code gc_grace_seconds}, or earlier while deletions are still
+ *     needed. The store does not look at {@code gc_grace_seconds} itself
  * @param mayCompact whether the store may merge its files by itself now, asked every second or so;
  *     it does what it is asked to all the same
  * @param isDurable whether what was written must outlive a crash as {@link WalSync} says; otherwise
@@ -35,10 +35,10 @@ public record StoreSpec(
         long generation,
         TableMetadataRef metadata,
         BooleanSupplier mayPurge,
-        LongSupplier purgeAsOf,
+        LongSupplier gcBefore,
         BooleanSupplier mayCompact,
         boolean isDurable) {
-    /** One that removes deletions as soon as the clock says. */
+    /** One that removes deletions as soon as {@code gc_grace_seconds} has passed. */
     public StoreSpec(
             Path directory,
             String columnFamily,
@@ -52,7 +52,7 @@ public record StoreSpec(
                 generation,
                 metadata,
                 mayPurge,
-                FBUtilities::nowInSeconds,
+                () -> FBUtilities.nowInSeconds() - metadata.get().params.gcGraceSeconds,
                 mayCompact,
                 true);
     }
@@ -87,7 +87,7 @@ public record StoreSpec(
                 generation,
                 metadata,
                 mayPurge,
-                purgeAsOf,
+                gcBefore,
                 mayCompact,
                 false);
     }
@@ -98,7 +98,7 @@ public record StoreSpec(
         Objects.requireNonNull(columnFamily, "columnFamily");
         Objects.requireNonNull(metadata, "metadata");
         Objects.requireNonNull(mayPurge, "mayPurge");
-        Objects.requireNonNull(purgeAsOf, "purgeAsOf");
+        Objects.requireNonNull(gcBefore, "gcBefore");
         Objects.requireNonNull(mayCompact, "mayCompact");
         if (generation < 1)
             throw new IllegalArgumentException("generation must be at least 1, not " + generation);

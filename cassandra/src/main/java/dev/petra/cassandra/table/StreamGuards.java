@@ -21,8 +21,8 @@ import org.slf4j.LoggerFactory;
  * stream is finished:
  *
  * <ul>
- *   <li>no deletion is purged that was not purgeable yet when the stream began: else a receiver
- *       that has what it hides may never get it;
+ *   <li>no deletion is purged that was not purgeable yet when the stream began, by the {@code
+ *       gc_grace_seconds} of then: else a receiver that has what it hides may never get it;
  *   <li>no deletion at all if SSTables of the same table are sent as well: these may hold what a
  *       deletion in the store hides, even if both are gone here when the store is read;
  *   <li>{@code nodetool cleanup} does not go unnoticed if it removes what the stream is to send.
@@ -33,7 +33,7 @@ import org.slf4j.LoggerFactory;
 public final class StreamGuards {
     private static final Logger logger = LoggerFactory.getLogger(StreamGuards.class);
 
-    private final LongSupplier clock;
+    private final LongSupplier pastGrace;
 
     /** Guarded by this. */
     private final Set<Guard> unfinished = new HashSet<>();
@@ -45,10 +45,11 @@ public final class StreamGuards {
     private final List<List<Range<Token>>> cleanups = new ArrayList<>();
 
     /**
-     * @param clock seconds since 1970
+     * @param pastGrace before which local time, in seconds since 1970, deletions are past their
+     *     grace by now
      */
-    public StreamGuards(LongSupplier clock) {
-        this.clock = clock;
+    public StreamGuards(LongSupplier pastGrace) {
+        this.pastGrace = pastGrace;
     }
 
     /**
@@ -63,8 +64,9 @@ public final class StreamGuards {
         // Else sessions that Cassandra forgot would hold stores until these are dropped.
         releaseEnded();
         synchronized (this) {
-            // The clock is read under the lock: no earlier answer of purgeAsOf is later than this.
-            Guard guard = new Guard(Range.normalize(ranges), clock.getAsLong(), ended);
+            // Under the lock, so that no earlier answer of gcBefore is later than this, unless
+            // gc_grace has grown since or the clock was set back.
+            Guard guard = new Guard(Range.normalize(ranges), pastGrace.getAsLong(), ended);
             cleanups.forEach(guard::cleanup);
             unfinished().add(guard);
             return guard;
@@ -85,11 +87,11 @@ public final class StreamGuards {
         }
     }
 
-    /** As of which moment a deletion must be purgeable, to be purged now. */
-    public synchronized long purgeAsOf() {
-        long now = clock.getAsLong();
+    /** Before which local time a deletion may be purged now. */
+    public synchronized long gcBefore() {
+        long now = pastGrace.getAsLong();
         return Math.min(
-                now, unfinished().stream().mapToLong(guard -> guard.began).min().orElse(now));
+                now, unfinished().stream().mapToLong(guard -> guard.gcBefore).min().orElse(now));
     }
 
     /** Lets go of the stores that streams hold whose sessions have ended. */
@@ -139,15 +141,18 @@ public final class StreamGuards {
     /** The guard of one stream. */
     public final class Guard implements AutoCloseable {
         private final List<Range<Token>> ranges;
-        private final long began;
+
+        /** What may be purged until the stream is finished. */
+        private final long gcBefore;
+
         private final BooleanSupplier ended;
         private boolean besideSSTables = true;
         private @Nullable StreamSource source;
         private volatile boolean cleaned;
 
-        private Guard(List<Range<Token>> ranges, long began, BooleanSupplier ended) {
+        private Guard(List<Range<Token>> ranges, long gcBefore, BooleanSupplier ended) {
             this.ranges = ranges;
-            this.began = began;
+            this.gcBefore = gcBefore;
             this.ended = ended;
         }
 

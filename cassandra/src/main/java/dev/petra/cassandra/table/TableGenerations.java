@@ -52,7 +52,7 @@ public final class TableGenerations {
     private final ReentrantLock content = new ReentrantLock();
     private final TableMigration migration = new TableMigration(this);
     private final EndedGenerations ended;
-    private final StreamGuards streams = new StreamGuards(FBUtilities::nowInSeconds);
+    private final StreamGuards streams;
 
     private volatile Consumer<TableStore> beforeFirstUse = store -> {};
     private volatile @Nullable Boolean hasIndexes;
@@ -76,6 +76,9 @@ public final class TableGenerations {
         this.metadata = metadata;
         this.engine = engine;
         this.directory = directory;
+        this.streams =
+                new StreamGuards(
+                        () -> FBUtilities.nowInSeconds() - metadata.get().params.gcGraceSeconds);
         this.ended = new EndedGenerations(this, engine, directory);
         this.current = Generation.empty(this, 0);
     }
@@ -166,7 +169,7 @@ public final class TableGenerations {
                                 generation,
                                 metadata,
                                 this::mayPurge,
-                                streams::purgeAsOf,
+                                streams::gcBefore,
                                 this::mayCompact,
                                 true));
     }

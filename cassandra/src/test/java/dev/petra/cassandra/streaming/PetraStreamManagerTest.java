@@ -78,7 +78,7 @@ class PetraStreamManagerTest {
 
     private boolean isGuarded() {
         now++;
-        return guards.purgeAsOf() != now;
+        return guards.gcBefore() != now;
     }
 
     @Test
@@ -237,7 +237,7 @@ class PetraStreamManagerTest {
                                         1,
                                         reference,
                                         () -> guards.mayPurge(migrated::get),
-                                        guards::purgeAsOf,
+                                        guards::gcBefore,
                                         () -> true,
                                         true));
                 TableStore to =

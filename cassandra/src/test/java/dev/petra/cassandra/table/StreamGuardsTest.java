@@ -8,6 +8,7 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import dev.petra.cassandra.TestTables;
 import dev.petra.cassandra.disk.Disk;
 import dev.petra.engine.StoreSpec;
+import dev.petra.engine.conformance.HostFixture;
 import dev.petra.engine.stream.SliceReader;
 import dev.petra.engine.stream.StreamHead;
 import dev.petra.engine.stream.StreamSource;
@@ -25,13 +26,15 @@ import org.apache.cassandra.dht.Token;
 import org.apache.cassandra.schema.TableId;
 import org.apache.cassandra.schema.TableMetadata;
 import org.apache.cassandra.schema.TableMetadataRef;
+import org.apache.cassandra.utils.FBUtilities;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
 /** What the unfinished streams of a table forbid. */
 class StreamGuardsTest {
     private long now = 1000;
-    private final StreamGuards guards = new StreamGuards(() -> now);
+    private long grace;
+    private final StreamGuards guards = new StreamGuards(() -> now - grace);
 
     private static Range<Token> range(long left, long right) {
         return new Range<>(new LongToken(left), new LongToken(right));
@@ -49,7 +52,7 @@ class StreamGuardsTest {
     void withoutStreamsAllMayBePurged() {
         assertThat(mayPurge()).isTrue();
         assertThat(guards.mayPurge(() -> false)).isFalse();
-        assertThat(guards.purgeAsOf()).isEqualTo(1000);
+        assertThat(guards.gcBefore()).isEqualTo(1000);
     }
 
     @Test
@@ -87,23 +90,39 @@ class StreamGuardsTest {
         now = 2000;
         StreamGuards.Guard next = begin();
         now = 3000;
-        assertThat(guards.purgeAsOf()).isEqualTo(1000);
+        assertThat(guards.gcBefore()).isEqualTo(1000);
         oldest.close();
-        assertThat(guards.purgeAsOf()).isEqualTo(2000);
+        assertThat(guards.gcBefore()).isEqualTo(2000);
         now = 1500;
-        assertThat(guards.purgeAsOf()).as("a clock that was set back").isEqualTo(1500);
+        assertThat(guards.gcBefore()).as("a clock that was set back").isEqualTo(1500);
         now = 3000;
         next.close();
-        assertThat(guards.purgeAsOf()).isEqualTo(3000);
+        assertThat(guards.gcBefore()).isEqualTo(3000);
+    }
+
+    /** As by ALTER TABLE, while the stream waits for its turn. */
+    @Test
+    void aShorterGraceMakesNothingPurgeableThatAStreamIsToSend() {
+        grace = 500;
+        StreamGuards.Guard guard = begin();
+        grace = 100;
+        assertThat(guards.gcBefore()).isEqualTo(500);
+        now = 2000;
+        assertThat(guards.gcBefore()).isEqualTo(500);
+        grace = 1600;
+        assertThat(guards.gcBefore()).as("a longer one").isEqualTo(400);
+        grace = 100;
+        guard.close();
+        assertThat(guards.gcBefore()).isEqualTo(1900);
     }
 
     /** Else each repair would interrupt what purges. */
     @Test
     void aStreamThatBeginsMakesNothingUnpurgeable() {
-        long before = guards.purgeAsOf();
+        long before = guards.gcBefore();
         begin();
         now++;
-        assertThat(guards.purgeAsOf()).isEqualTo(before);
+        assertThat(guards.gcBefore()).isEqualTo(before);
     }
 
     /** Cassandra does not finish the streams of a session that ends while they are made. */
@@ -114,7 +133,7 @@ class StreamGuardsTest {
         now = 2000;
         assertThat(mayPurge()).isFalse();
         ended.set(true);
-        assertThat(guards.purgeAsOf()).isEqualTo(2000);
+        assertThat(guards.gcBefore()).isEqualTo(2000);
         assertThat(mayPurge()).isTrue();
     }
 
@@ -130,7 +149,7 @@ class StreamGuardsTest {
                             return 1000;
                         });
         asked[0].begin(List.of(), () -> false);
-        assertThat(asked[0].purgeAsOf()).isEqualTo(1000);
+        assertThat(asked[0].gcBefore()).isEqualTo(1000);
         assertThat(alone).containsExactly(true, true);
     }
 
@@ -232,7 +251,37 @@ class StreamGuardsTest {
         stores.streams().begin(List.of(), () -> asked.incrementAndGet() > 2);
         assertThat(spec.mayPurge().getAsBoolean()).isFalse();
         assertThat(asked).hasValue(1);
-        assertThat(spec.purgeAsOf().getAsLong()).isPositive();
+        assertThat(spec.gcBefore().getAsLong()).isPositive();
         assertThat(asked).hasValue(2);
+    }
+
+    /** The deletion that a stream was to send went, and what it hides came back by a repair. */
+    @Test
+    void anAlterOfTheGraceReachesAStoreWhenItsStreamsHaveEnded(@TempDir Path directory)
+            throws IOException {
+        FileEngine engine = new FileEngine();
+        TableMetadata table =
+                TestTables.reference()
+                        .get()
+                        .unbuild()
+                        .id(TableId.generate())
+                        .gcGraceSeconds(864_000)
+                        .build();
+        TableMetadataRef reference = HostFixture.ref(table);
+        TableGenerations stores =
+                TableGenerations.open(
+                        "t",
+                        reference,
+                        () -> engine,
+                        List.of(Files.createDirectory(directory.resolve("t-1"))),
+                        Disk.REAL);
+        StoreSpec spec = stores.current().writable().spec();
+        long before = FBUtilities.nowInSeconds();
+        StreamGuards.Guard guard = stores.streams().begin(List.of(), () -> false);
+        long after = FBUtilities.nowInSeconds();
+        HostFixture.alter(reference, table.unbuild().gcGraceSeconds(3600).build());
+        assertThat(spec.gcBefore().getAsLong()).isBetween(before - 864_000, after - 864_000);
+        guard.close();
+        assertThat(spec.gcBefore().getAsLong()).isGreaterThanOrEqualTo(before - 3600);
     }
 }

@@ -101,10 +101,10 @@ public final class TestTable {
         return new StoreSpec(directory, metadata().name, 1, ref, () -> true);
     }
 
-    /** One of which the host says as of when, in seconds since 1970, deletions may be removed. */
-    public StoreSpec spec(Path directory, LongSupplier purgeAsOf) {
+    /** One of which the host says which deletions may be removed. */
+    public StoreSpec spec(Path directory, LongSupplier gcBefore) {
         return new StoreSpec(
-                directory, metadata().name, 1, ref, () -> true, purgeAsOf, () -> true, true);
+                directory, metadata().name, 1, ref, () -> true, gcBefore, () -> true, true);
     }
 
     // ALTER

@@ -628,7 +628,7 @@ final class Mutations {
                                     spec.generation(),
                                     inner,
                                     spec.mayPurge(),
-                                    spec.purgeAsOf(),
+                                    spec.gcBefore(),
                                     spec.mayCompact(),
                                     spec.isDurable()));
             return new ForwardingStore(store) {

@@ -6,8 +6,8 @@ import dev.petra.engine.rocks.db.StoreContext;
 import org.apache.cassandra.utils.FBUtilities;
 
 /**
- * What may be purged by now: what is older than {@code gc_grace_seconds} as of the host's moment,
- * if the host allows it and no stream is arriving.
+ * What may be purged by now: what is as old as the host says, if it allows it and no stream is
+ * arriving.
  *
  * <p>If that becomes less, purges end and the compactions that were asked for remove nothing more.
  * If the host allows less, as where it forbids it, gc_grace is longer or the clock was set back,
@@ -43,8 +43,7 @@ final class PurgePermission {
     /** The same, whether or not a stream arrives. */
     long gcBeforeOfHost() {
         if (!store.spec().mayPurge().getAsBoolean()) return 0;
-        return Math.max(
-                0, store.spec().purgeAsOf().getAsLong() - store.table().params.gcGraceSeconds);
+        return Math.max(0, store.spec().gcBefore().getAsLong());
     }
 
     /**

@@ -166,9 +166,9 @@ class PurgeTest {
         }
     }
 
-    /** A store of which the host says as of when it may purge. */
-    private void openAsOf(AtomicLong asOf) {
-        store = engine.openStore(table.spec(directory.resolve("1"), asOf::get));
+    /** A store of which the host says what may be purged. */
+    private void openBefore(AtomicLong gcBefore) {
+        store = engine.openStore(table.spec(directory.resolve("1"), gcBefore::get));
     }
 
     private void compact() {
@@ -176,20 +176,25 @@ class PurgeTest {
         store.compact(List.of());
     }
 
-    /** A stream that began then is still read: what was needed then must reach its receiver. */
+    /**
+     * A stream that began then is still read: what was needed then must reach its receiver,
+     * whatever gc_grace is by now.
+     */
     @Test
-    void whatWasNotPurgeableAtTheHostsMomentStays() {
+    void whatTheHostKeepsStays() {
         long now = FBUtilities.nowInSeconds();
-        AtomicLong asOf = new AtomicLong(now - 1000);
-        openAsOf(asOf);
-        store.write(update("before").at(1).now(now - 3600 - 1001).deleteRow(1).build());
-        store.write(update("since").at(1).now(now - 3600 - 999).deleteRow(1).build());
-        store.write(update("since").at(1).now(now - 3600 - 999).deletePartition().build());
+        AtomicLong gcBefore = new AtomicLong(now - 1000);
+        openBefore(gcBefore);
+        store.write(update("before").at(1).now(now - 1001).deleteRow(1).build());
+        store.write(update("since").at(1).now(now - 999).deleteRow(1).build());
+        store.write(update("since").at(1).now(now - 999).deletePartition().build());
+        compact();
+        table.alter(table.metadata().unbuild().gcGraceSeconds(0).build());
         compact();
         assertThat(stored()).isNotEmpty();
         assertThat(read("before")).isEmpty();
         assertThat(read("since")).isNotEmpty();
-        asOf.set(now);
+        gcBefore.set(now);
         compact();
         assertThat(stored()).isEmpty();
     }
@@ -1055,8 +1060,8 @@ class PurgeTest {
     @ParameterizedTest
     @ValueSource(strings = {"nothing", "a write", "a stream"})
     void whatArrivesBetweenTwoPurgesStaysHidden(String arrival) throws Exception {
-        AtomicLong asOf = new AtomicLong(LONG_AGO);
-        openAsOf(asOf);
+        AtomicLong gcBefore = new AtomicLong(LONG_AGO);
+        openBefore(gcBefore);
         rows("late", 0, 1, 1);
         store.write(update("late").at(10).now(LONG_AGO).deleteRow(0).build());
         compact();
@@ -1067,7 +1072,7 @@ class PurgeTest {
             sender.write(update("late").at(5).row(0).liveness().set("v", "v0").build());
             SentStream.of(sender).ingestedBy(store);
         }
-        asOf.set(FBUtilities.nowInSeconds());
+        gcBefore.set(FBUtilities.nowInSeconds());
         Tables.tick(store);
         compactTheBottomAlone();
         if (arrival.equals("nothing")) assertThat(read("late")).isEmpty();
@@ -1079,8 +1084,8 @@ class PurgeTest {
     /** Another compaction has pushed nothing down. */
     @Test
     void whatCoversOtherKeysGoesOnlyByAPurge() throws RocksDBException {
-        AtomicLong asOf = new AtomicLong(LONG_AGO);
-        openAsOf(asOf);
+        AtomicLong gcBefore = new AtomicLong(LONG_AGO);
+        openBefore(gcBefore);
         rows("p", 0, 3, 1);
         rows("r", 0, 3, 1);
         store.write(update("p").at(10).now(LONG_AGO).deletePartition().build());
@@ -1091,7 +1096,7 @@ class PurgeTest {
         String r = read("r");
         assertThat(p).contains("deletedAt=10");
         assertThat(r).contains("10");
-        asOf.set(FBUtilities.nowInSeconds());
+        gcBefore.set(FBUtilities.nowInSeconds());
         Tables.tick(store);
         compactTheBottomAlone();
         assertThat(read("p")).isEqualTo(p);

@@ -401,18 +401,17 @@ class TimeWindowsTest {
         assertThat(read("b")).isEqualTo(b);
     }
 
-    /** Until its grace has passed, as of when the host says. */
+    /** Until its grace has passed, as the host says. */
     @Test
     void whatExpiredWithinItsGraceStays() {
-        table = TestTable.of(TABLE.formatted(false).replace("seconds = 0", "seconds = 1000"));
-        AtomicLong asOf = new AtomicLong(LONG_AGO + 10 + 1000);
-        store = engine.openStore(table.spec(directory.resolve("1"), asOf::get));
+        AtomicLong gcBefore = new AtomicLong(LONG_AGO + 10);
+        store = engine.openStore(table.spec(directory.resolve("1"), gcBefore::get));
         expired("k", 1, 1);
         store.flush();
         Tables.compactWindows(store);
         assertThat(files()).hasSize(1);
         assertThat(read("k")).contains("expired 1");
-        asOf.incrementAndGet();
+        gcBefore.incrementAndGet();
         Tables.compactWindows(store);
         assertThat(files()).isEmpty();
     }
@@ -484,8 +483,8 @@ class TimeWindowsTest {
      */
     @Test
     void whatIsMergedLosesNoDeletion() {
-        AtomicLong asOf = new AtomicLong(LONG_AGO);
-        store = engine.openStore(table.spec(directory.resolve("1"), asOf::get));
+        AtomicLong gcBefore = new AtomicLong(LONG_AGO);
+        store = engine.openStore(table.spec(directory.resolve("1"), gcBefore::get));
         store.write(update("k").at(2).now(LONG_AGO).deleteRow(1).build());
         // From here on the limits are those of what is written.
         store.compact(List.of());
@@ -497,7 +496,7 @@ class TimeWindowsTest {
         store.flush();
         live("k", 3, 2 * MINUTE);
         store.flush();
-        asOf.incrementAndGet();
+        gcBefore.incrementAndGet();
         Tables.tick(store);
         String before = read("k");
         assertThat(before).contains("deletedAt=2");
