@@ -167,10 +167,20 @@ public record FileOptions(
                 .setBottommostCompressionType(CompressionType.DISABLE_COMPRESSION_OPTION)
                 .setCompressionOptions(compressionOptions.setLevel(level));
         table.setBlockSize(blockSize)
+                .setPinL0FilterAndIndexBlocksInCache(isPinned())
                 .setIndexType(
                         partitioned ? IndexType.kTwoLevelIndexSearch : IndexType.kBinarySearch)
                 .setPartitionFilters(partitioned);
         if (filter != null) table.setFilterPolicy(filter);
+    }
+
+    /**
+     * Whether indexes and filters of files in level 0 stay in the cache whatever else needs room.
+     * Where all files may be in that level, as a large stream leaves them, they would fill it for
+     * good and go beyond its budget.
+     */
+    private boolean isPinned() {
+        return automatic && compaction.window() == null;
     }
 
     /** A filter of this size, which the caller closes; null for none. */
@@ -213,6 +223,8 @@ public record FileOptions(
                         + (bitsPerKey == 0
                                 ? "nullptr"
                                 : String.format(Locale.ROOT, "bloomfilter:%f:false", bitsPerKey))
+                        + ";pin_l0_filter_and_index_blocks_in_cache="
+                        + isPinned()
                         + "}");
         return options;
     }

@@ -250,7 +250,6 @@ public final class TableOptions {
                         // Counted into the cache's budget, and kept before data blocks.
                         .setCacheIndexAndFilterBlocks(true)
                         .setCacheIndexAndFilterBlocksWithHighPriority(true)
-                        .setPinL0FilterAndIndexBlocksInCache(true)
                         // Filters and indexes are cut into parts, which a list on top names.
                         .setMetadataBlockSize(INDEX_PART_BYTES)
                         .setPinTopLevelIndexAndFilter(true);

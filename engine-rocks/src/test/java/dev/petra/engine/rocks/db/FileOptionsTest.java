@@ -36,6 +36,14 @@ import org.rocksdb.TableProperties;
 class FileOptionsTest {
     private static final int ROWS = 3_000;
 
+    /** Fewer than are merged. */
+    private static final int FILES = 3;
+
+    private static final int ROWS_OF_FILE = 64;
+
+    /** With an entry for each row. */
+    private static final long INDEX_BYTES = 8_000L * FILES * ROWS_OF_FILE;
+
     /** Of {@link Tables#engine}, in bytes. */
     private static final long MEMORY = 32 << 20;
 
@@ -249,6 +257,77 @@ class FileOptionsTest {
         fill(table);
         store.compact(List.of());
         assertThat(file().getIndexPartitions()).as("options do not go to and fro").isGreaterThan(1);
+    }
+
+    /** In a table of one partition whose key is most of what its indexes take. */
+    private void fillLevelZero(TestTable table) {
+        String key = "k".repeat(8_000);
+        for (int file = 0; file < FILES; file++) {
+            for (int i = 0; i < ROWS_OF_FILE; i++)
+                store.write(
+                        table.update(key)
+                                // Each file in a window of its own.
+                                .at(file * 86_400_000_000L + 1)
+                                .row(file * ROWS_OF_FILE + i)
+                                .set("v", "v")
+                                .build());
+            store.flush();
+        }
+        assertThat(Tables.context(store).database().dataFiles())
+                .hasSize(FILES)
+                .allMatch(file -> file.level() == 0);
+    }
+
+    private static String uncompressed(String strategy, boolean enabled) {
+        return "compression = {'enabled': 'false'} AND compaction = {'class': '%s', 'enabled': '%s'}"
+                .formatted(strategy, enabled);
+    }
+
+    /** What no read can have evicted. */
+    private long pinnedBytes() {
+        return reopenable().resources().cache().getPinnedUsage();
+    }
+
+    /**
+     * @param before what was without files
+     */
+    private void assertPinned(boolean pinned, long before) {
+        if (pinned) assertThat(pinnedBytes() - before).isGreaterThan(INDEX_BYTES * 2 / 3);
+        // What a write buffer took may go some time after its flush.
+        else Tables.await("less in the cache", () -> pinnedBytes() - before < INDEX_BYTES / 3);
+    }
+
+    /**
+     * Files of a stream lie in level 0 where there are time windows or nothing is merged, however
+     * many they are: no read could have their indexes and filters evicted, and memory was exceeded.
+     */
+    @ParameterizedTest
+    @CsvSource({
+        "LeveledCompactionStrategy, true, true",
+        "LeveledCompactionStrategy, false, false",
+        "TimeWindowCompactionStrategy, true, false",
+    })
+    void onlyWhereFewFilesAreInLevelZeroTheirIndexesArePinned(
+            String strategy, boolean enabled, boolean pinned) {
+        TestTable table = table(uncompressed(strategy, enabled));
+        long before = pinnedBytes();
+        fillLevelZero(table);
+        assertPinned(pinned, before);
+        StoreSpec spec = store.spec();
+        store.close();
+        store = engine.openStore(spec);
+        assertPinned(pinned, before);
+    }
+
+    @Test
+    void anAlterToTimeWindowsPinsNoMoreIndexes() {
+        TestTable table = table(uncompressed("LeveledCompactionStrategy", true));
+        long before = pinnedBytes();
+        alter(table, uncompressed("TimeWindowCompactionStrategy", true));
+        Tables.tick(store);
+        assertThat(told().compaction().window()).isNotNull();
+        fillLevelZero(table);
+        assertPinned(false, before);
     }
 
     private long blobBytes() throws IOException {
