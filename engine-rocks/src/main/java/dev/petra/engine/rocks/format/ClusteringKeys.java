@@ -4,6 +4,7 @@ package dev.petra.engine.rocks.format;
 import java.nio.ByteBuffer;
 import java.util.Arrays;
 import java.util.List;
+import java.util.function.Function;
 import org.apache.cassandra.db.Clustering;
 import org.apache.cassandra.db.ClusteringBound;
 import org.apache.cassandra.db.ClusteringComparator;
@@ -12,6 +13,7 @@ import org.apache.cassandra.db.marshal.AbstractType;
 import org.apache.cassandra.db.marshal.ByteArrayAccessor;
 import org.apache.cassandra.db.marshal.ValueAccessor;
 import org.apache.cassandra.utils.bytecomparable.ByteSource;
+import org.jspecify.annotations.Nullable;
 
 /**
  * Encodes and decodes the last part of a row's key, its clustering, in the byte-comparable form of
@@ -26,9 +28,24 @@ public final class ClusteringKeys {
     private final KeyComponent[] components;
 
     public ClusteringKeys(ClusteringComparator comparator) {
+        this(comparator, KeyComponent::of);
+    }
+
+    private ClusteringKeys(
+            ClusteringComparator comparator, Function<AbstractType<?>, KeyComponent> component) {
         List<AbstractType<?>> types = comparator.subtypes();
         this.components = new KeyComponent[types.size()];
-        for (int i = 0; i < components.length; i++) components[i] = KeyComponent.of(types.get(i));
+        for (int i = 0; i < components.length; i++) components[i] = component.apply(types.get(i));
+    }
+
+    /**
+     * How former versions wrote clusterings, which took an empty field of a tuple for null; null
+     * where they wrote all as now.
+     */
+    public static @Nullable ClusteringKeys former(ClusteringComparator comparator) {
+        return comparator.subtypes().stream().anyMatch(KeyComponent::hasFormerForm)
+                ? new ClusteringKeys(comparator, KeyComponent::former)
+                : null;
     }
 
     /** Writes a clustering or a bound. */

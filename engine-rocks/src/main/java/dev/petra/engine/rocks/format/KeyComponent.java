@@ -97,8 +97,22 @@ public abstract class KeyComponent {
         else get(in, separator);
     }
 
+    private static AbstractType<?> base(AbstractType<?> type) {
+        return type instanceof ReversedType<?> reversed ? reversed.baseType : type;
+    }
+
+    /** Whether former versions wrote some values of a type otherwise. */
+    static boolean hasFormerForm(AbstractType<?> type) {
+        return base(type) instanceof TupleType;
+    }
+
+    /** As former versions wrote it: by Cassandra's form of tuples, which {@link Tuple} reads. */
+    static KeyComponent former(AbstractType<?> type) {
+        return hasFormerForm(type) ? new General(type, false) : of(type);
+    }
+
     static KeyComponent of(AbstractType<?> type) {
-        AbstractType<?> base = type instanceof ReversedType<?> reversed ? reversed.baseType : type;
+        AbstractType<?> base = base(type);
         int mask = type.isReversed() ? 0xFF : 0;
         if (base == UTF8Type.instance || base == AsciiType.instance || base == BytesType.instance)
             return new Escaped(type, mask);
@@ -155,8 +169,7 @@ public abstract class KeyComponent {
         General(AbstractType<?> type, boolean oneForm) {
             super(type);
             this.oneForm = oneForm;
-            AbstractType<?> base =
-                    type instanceof ReversedType<?> reversed ? reversed.baseType : type;
+            AbstractType<?> base = base(type);
             this.length = HAVE_THEIR_LENGTH.contains(base) ? base.valueLengthIfFixed() : -1;
         }
 
@@ -337,7 +350,11 @@ public abstract class KeyComponent {
             int length = fields.length * Integer.BYTES;
             for (int i = 0; ; i++) {
                 int separator = (in.get() & 0xFF) ^ mask;
-                if (separator == ByteSource.TERMINATOR) break;
+                if (separator == ByteSource.TERMINATOR) {
+                    // Nulls at the end are left out. Former versions have an empty field there.
+                    if (i > 0 && values[i - 1] == null) values[i - 1] = new byte[0];
+                    break;
+                }
                 if (i == values.length)
                     throw new IllegalArgumentException("a stored tuple has too many fields");
                 if (separator == ByteSource.NEXT_COMPONENT_NULL) continue;
