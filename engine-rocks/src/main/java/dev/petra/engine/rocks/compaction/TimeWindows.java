@@ -23,9 +23,10 @@ import org.rocksdb.RocksDBException;
  * What {@code TimeWindowCompactionStrategy} asks of one store, and RocksDB has not: files are
  * merged only with those of their window, and a file of which everything has expired goes whole.
  *
- * <p>RocksDB's own compaction is off then. All files stay where flushes put them, in level 0, where
- * neighbours are merged; so a window's files that have others between them stay apart. What a file
- * holds is read from it once, after it was written, and remembered in the catalog.
+ * <p>RocksDB's own compaction is off then. Files stay where flushes put them, in level 0, where
+ * neighbours are merged; so a window's files that have others between them stay apart. A stream's
+ * files that overlap nothing go to the bottom, where none are merged. What a file holds is read
+ * from it once, after it was written, and remembered in the catalog.
  *
  * <p>Runs on one thread at a time.
  */

@@ -25,6 +25,8 @@ import dev.petra.engine.rocks.db.ReopenableDatabase;
 import dev.petra.engine.rocks.db.StoreContext;
 import dev.petra.engine.rocks.db.TimeWindow;
 import dev.petra.engine.rocks.nativelib.Reconciler;
+import dev.petra.engine.rocks.stream.SentStream;
+import java.io.IOException;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Comparator;
@@ -576,6 +578,18 @@ class TimeWindowsTest {
         store.compact(List.of());
         mayPurge.set(true);
         assertThat(files()).hasSize(1).allMatch(file -> file.level() == 6);
+        Tables.compactWindows(store);
+        assertThat(files()).isEmpty();
+    }
+
+    /** RocksDB puts it to the bottom, where no files are merged. */
+    @Test
+    void theFileOfAStreamThatOverlapsNothingGoesToo() throws IOException {
+        open();
+        TableStore from = engine.openStore(table.spec(directory.resolve("2")));
+        from.write(update("k").at(1).now(LONG_AGO).ttl(10).row(1).set("v", "expired").build());
+        SentStream.of(from).ingestedBy(store);
+        assertThat(files()).hasSize(1).allMatch(file -> file.level() > 0);
         Tables.compactWindows(store);
         assertThat(files()).isEmpty();
     }
