@@ -49,8 +49,7 @@ final class LoadCopy implements AutoCloseable {
      * @param warnings takes a sentence for each folder that another user's load has made
      */
     static LoadCopy make(Path directory, Consumer<String> warnings) throws IOException {
-        return make(
-                directory, warnings, lock -> FileChannel.open(lock, StandardOpenOption.WRITE));
+        return make(directory, warnings, lock -> FileChannel.open(lock, StandardOpenOption.WRITE));
     }
 
     /**

@@ -44,9 +44,10 @@ final class SchemaText {
      */
     private static final Pattern TOKEN =
             Pattern.compile(
-                    "(?is)'[^']*'|\"[^\"]*\"|\\$\\$.*?\\$\\$|(?:--|//)[^\\r\\n]*"
-                            + "|(?<mask>\\bMASKED\\s+WITH\\s+(?:[^(),;]*(?<arguments>\\()|DEFAULT\\b))"
-                            + "|[()]");
+                    "(?is)'[^']*'|\"[^\"]*\"|\\$\\$.*?\\$\\$|(?:--|//)[^\\r"
+                        + "\\n"
+                        + "]*|(?<mask>\\bMASKED\\s+WITH\\s+(?:[^(),;]*(?<arguments>\\()|DEFAULT\\b))"
+                        + "|[()]");
 
     private static final Pattern TYPE =
             Pattern.compile(
@@ -120,26 +121,26 @@ final class SchemaText {
     }
 
     /**
-     * Masks of columns are for readers, and Cassandra refuses them here: masking is not enabled, nor
-     * are the functions of users known.
+     * Masks of columns are for readers, and Cassandra refuses them here: masking is not enabled,
+     * nor are the functions of users known.
      */
     private static String withoutMasks(String text) {
         StringBuilder kept = new StringBuilder();
-        int end = 0;
+        int rest = 0;
         int depth = 0; // Of parentheses, from those around a mask's arguments on.
         Matcher token = TOKEN.matcher(text);
         while (token.find()) {
             String found = token.group();
             if (depth > 0) {
                 if (found.equals("(")) depth++;
-                else if (found.equals(")") && --depth == 0) end = token.end();
+                else if (found.equals(")") && --depth == 0) rest = token.end();
             } else if (token.group("mask") != null) {
-                kept.append(text, end, token.start());
-                end = token.end();
+                kept.append(text, rest, token.start());
+                rest = token.end();
                 if (token.group("arguments") != null) depth = 1;
             }
         }
-        return kept.append(text, end, text.length()).toString();
+        return kept.append(text, rest, text.length()).toString();
     }
 
     /** What is not understood is refused: values of a dropped column would come back. */

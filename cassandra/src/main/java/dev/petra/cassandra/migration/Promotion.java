@@ -253,9 +253,9 @@ final class Promotion {
      * Claims all SSTables. May block for a minute. Not to be called within {@link Migration#shown},
      * which would be ended, too.
      *
-     * @param endsCompactions whether to end those that have an SSTable, unless something is
-     *     {@link #WAITED_FOR}: what they write would be given up with the rest, and another would
-     *     follow each, as long as there is something to compact
+     * @param endsCompactions whether to end those that have an SSTable, unless something is {@link
+     *     #WAITED_FOR}: what they write would be given up with the rest, and another would follow
+     *     each, as long as there is something to compact
      * @return null if somebody else has an SSTable
      */
     static @Nullable LifecycleTransaction claim(ColumnFamilyStore cfs, boolean endsCompactions) {

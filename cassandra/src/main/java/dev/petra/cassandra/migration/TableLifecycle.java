@@ -165,8 +165,7 @@ public final class TableLifecycle {
     /** Whether it was altered since its memtable was made, as back and into the engine again. */
     private static boolean isAltered(ColumnFamilyStore cfs) {
         List<Memtable> live = cfs.getTracker().getView().liveMemtables;
-        return !live.isEmpty()
-                && live.get(live.size() - 1).shouldSwitch(FlushReason.SCHEMA_CHANGE);
+        return !live.isEmpty() && live.get(live.size() - 1).shouldSwitch(FlushReason.SCHEMA_CHANGE);
     }
 
     /**

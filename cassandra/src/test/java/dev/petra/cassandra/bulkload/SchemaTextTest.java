@@ -84,7 +84,7 @@ class SchemaTextTest {
         TableMetadata plain =
                 table(
                         "CREATE TABLE ks.t (p int PRIMARY KEY, v text) WITH memtable = 'of a node'"
-                                + " AND comment = 'memtable = ''x''' AND default_time_to_live = 77;");
+                            + " AND comment = 'memtable = ''x''' AND default_time_to_live = 77;");
         String text = withAutoRepair(plain);
         assertThat(text).contains("AND auto_repair = {");
         TableMetadata read = table(text);

@@ -12,7 +12,8 @@ import org.junit.jupiter.params.provider.ValueSource;
 /** Which failures of a migration are for {@code disk_failure_policy}. */
 class MigrationsTest {
     private static Throwable failure(String message) {
-        return new IllegalStateException(new FSWriteError(new IOException(message), "nb-1-Data.db"));
+        return new IllegalStateException(
+                new FSWriteError(new IOException(message), "nb-1-Data.db"));
     }
 
     @ParameterizedTest

@@ -54,8 +54,7 @@ class PromotionTest {
     @TempDir Path temp;
 
     private final ColumnFamilyStore cfs = Hollow.of(ColumnFamilyStore.class);
-    private final CompactionStrategyManager strategies =
-            Hollow.of(CompactionStrategyManager.class);
+    private final CompactionStrategyManager strategies = Hollow.of(CompactionStrategyManager.class);
     private final List<SSTableReader> sstables = new ArrayList<>();
     private final List<Work> works = new ArrayList<>();
 

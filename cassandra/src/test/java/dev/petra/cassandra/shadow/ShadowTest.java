@@ -174,7 +174,8 @@ class ShadowTest {
     /** {@code shadow_bytes} of {@code petra.shadow}, and {@code ShadowBytes}. */
     @Test
     void whatItTakesOnDiskIsWhatItsDataFilesTake(@TempDir Path directory) throws IOException {
-        TestTable table = TestTable.of("CREATE TABLE t (k text, c int, v text, PRIMARY KEY (k, c))");
+        TestTable table =
+                TestTable.of("CREATE TABLE t (k text, c int, v text, PRIMARY KEY (k, c))");
         HollowShadow.begin(cfs, table.metadata());
         Shadow shadow = new Shadow(cfs, factory, null);
         assertThat(shadow.diskBytes()).isZero();
@@ -190,8 +191,7 @@ class ShadowTest {
             Random random = new Random(1);
             for (int i = 0; i < 100; i++)
                 // One in ten is so large that it is in a file of its own kind.
-                store.write(
-                        table.update("k").row(i).set("v", text(random, i % 10 == 0)).build());
+                store.write(table.update("k").row(i).set("v", text(random, i % 10 == 0)).build());
             // They are in memory, and in no log.
             assertThat(shadow.diskBytes()).isZero();
             store.flush();

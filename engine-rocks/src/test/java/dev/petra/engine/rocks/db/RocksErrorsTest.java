@@ -50,7 +50,6 @@ class RocksErrorsTest {
         assertThat(RocksErrors.isLogFull(e)).isTrue();
         assertThat(RocksErrors.onWrite(e, "ks.t", Path.of("/x")))
                 .isInstanceOfSatisfying(
-                        WriteStallException.class,
-                        full -> assertThat(full.isDiskFull()).isTrue());
+                        WriteStallException.class, full -> assertThat(full.isDiskFull()).isTrue());
     }
 }

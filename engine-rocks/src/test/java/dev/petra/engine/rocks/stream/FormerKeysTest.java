@@ -98,8 +98,7 @@ class FormerKeysTest {
                     String key = hex.formatHex(it.key());
                     if (!key.contains(now)) continue;
                     database.db.delete(family, it.key());
-                    database.db.put(
-                            family, hex.parseHex(key.replace(now, before)), it.value());
+                    database.db.put(family, hex.parseHex(key.replace(now, before)), it.value());
                     moved++;
                 }
             }
@@ -122,8 +121,7 @@ class FormerKeysTest {
             from.write(table.update(1).at(1).row(each).set("v", "large ".repeat(300)).build());
         from.write(table.update(1).at(2).row(clustering(INT, FLOAT)).set("v", "v").build());
         boolean ascending = order.equals("ASC");
-        ClusteringBound<?> start =
-                bound(ClusteringPrefix.Kind.INCL_START_BOUND, ascending ? 2 : 3);
+        ClusteringBound<?> start = bound(ClusteringPrefix.Kind.INCL_START_BOUND, ascending ? 2 : 3);
         ClusteringBound<?> end = bound(ClusteringPrefix.Kind.INCL_END_BOUND, ascending ? 3 : 2);
         from.write(table.update(1).at(3).deleteRange(start, end).build());
         List<String> written = Peer.content(from, table);
