@@ -14,6 +14,7 @@ import com.datastax.oss.driver.api.core.servererrors.ReadFailureException;
 import dev.petra.launcher.FreePorts;
 import dev.petra.launcher.NodeTool;
 import dev.petra.nodetests.fixture.Contents;
+import dev.petra.nodetests.fixture.Drawn;
 import dev.petra.nodetests.fixture.TableFiles;
 import dev.petra.nodetests.fixture.TestNode;
 import dev.petra.nodetests.fixture.Writer;
@@ -31,7 +32,7 @@ import java.util.stream.Stream;
 import org.junit.jupiter.api.io.CleanupMode;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
-import org.junit.jupiter.params.provider.ValueSource;
+import org.junit.jupiter.params.provider.MethodSource;
 
 /** Two nodes, of which one comes, goes, or misses writes. */
 class ClusterIT {
@@ -180,9 +181,13 @@ class ClusterIT {
         return Contents.of(session, content(keyspace));
     }
 
+    static List<Boolean> drawn() {
+        return Drawn.of("ClusterIT", List.of(true, false));
+    }
+
     /** One seed for all of it: a node that has left leaves nothing behind there. */
     @ParameterizedTest
-    @ValueSource(booleans = {true, false})
+    @MethodSource("drawn")
     void aNodeComesAndGoesAndReplicasAreBroughtTogether(boolean othersHaveTheEngine)
             throws Exception {
         try (TestNode seed = seed()) {

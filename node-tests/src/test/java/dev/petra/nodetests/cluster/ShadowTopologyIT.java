@@ -9,6 +9,7 @@ import dev.petra.launcher.FreePorts;
 import dev.petra.launcher.NodeTool;
 import dev.petra.nodetests.fixture.Commands;
 import dev.petra.nodetests.fixture.Contents;
+import dev.petra.nodetests.fixture.Drawn;
 import dev.petra.nodetests.fixture.ShadowTable;
 import dev.petra.nodetests.fixture.TestNode;
 import dev.petra.nodetests.fixture.Writer;
@@ -118,6 +119,7 @@ class ShadowTopologyIT {
 
     @Test
     void nodesComeAndGoAndOneIsReplaced() throws Exception {
+        Drawn.assumeTopology("ShadowTopologyIT");
         try (TestNode a = node(SEED);
                 TestNode b = node("127.0.0.2");
                 CqlSession all = a.session(ConsistencyLevel.ALL);

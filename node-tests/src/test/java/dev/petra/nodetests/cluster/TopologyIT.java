@@ -9,6 +9,7 @@ import dev.petra.launcher.FreePorts;
 import dev.petra.launcher.NodeConfig;
 import dev.petra.launcher.NodeTool;
 import dev.petra.nodetests.fixture.Contents;
+import dev.petra.nodetests.fixture.Drawn;
 import dev.petra.nodetests.fixture.TestNode;
 import dev.petra.nodetests.fixture.Writer;
 import java.nio.file.Files;
@@ -103,6 +104,7 @@ class TopologyIT {
     /** With {@code -Dpetra.topology.mixed=true} those that come have Cassandra's own storage. */
     @Test
     void nodesAreRebuiltMovedReplacedAndRemoved() throws Exception {
+        Drawn.assumeTopology("TopologyIT");
         boolean allHaveTheEngine = !Boolean.getBoolean("petra.topology.mixed");
         try (TestNode a = node(SEED, true, "-9000000000000000000", UnaryOperator.identity());
                 TestNode b = node("127.0.0.2", true, "0", UnaryOperator.identity());

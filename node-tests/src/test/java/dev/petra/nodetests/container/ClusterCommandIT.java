@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import dev.petra.launcher.NodeTool;
 import dev.petra.nodetests.fixture.Commands;
+import dev.petra.nodetests.fixture.Drawn;
 import java.io.IOException;
 import java.net.BindException;
 import java.net.InetAddress;
@@ -96,6 +97,7 @@ class ClusterCommandIT {
 
     @Test
     void aClusterInContainersGrowsShrinksAndIsStartedAgain() throws Exception {
+        Drawn.assumeInContainers("petra cluster");
         DockerCluster.assumeThere("ClusterCommandIT");
         String name = "petra-it-" + ProcessHandle.current().pid();
         String[] where = {"--docker", "--image", DockerCluster.IMAGE, "--name", name};

@@ -10,6 +10,7 @@ import dev.petra.docker.PetraContainer;
 import dev.petra.launcher.Distribution;
 import dev.petra.launcher.NodeTool;
 import dev.petra.nodetests.fixture.Commands;
+import dev.petra.nodetests.fixture.Drawn;
 import dev.petra.nodetests.fixture.TestNode;
 import java.io.IOException;
 import java.lang.management.ManagementFactory;
@@ -41,6 +42,7 @@ class WovenImageIT {
 
     @Test
     void aNodeOfTheImageKeepsItsTableWithoutTheAgent() throws Exception {
+        Drawn.assumeInContainers("a woven image");
         DockerCluster.build("--woven", "--base", DockerCluster.BASE, "--tag", IMAGE);
         try (DockerCluster cluster = new DockerCluster(IMAGE)) {
             cluster.add(WovenImageIT::withVerifiedClasses);
@@ -55,6 +57,7 @@ class WovenImageIT {
     /** In a short run it is not started again: the other test has that. */
     @Test
     void aNodeOfAnotherImageKeepsItsTableWithoutTheAgent() throws Exception {
+        Drawn.assumeInContainers("a woven image of another");
         buildPluginBase();
         DockerCluster.build("--plugin", "--woven", "--base", PLUGIN_BASE, "--tag", PLUGIN_IMAGE);
         try (DockerCluster cluster = new DockerCluster(PLUGIN_IMAGE)) {

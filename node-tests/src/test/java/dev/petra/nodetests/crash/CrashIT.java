@@ -8,6 +8,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import com.datastax.oss.driver.api.core.CqlSession;
 import com.datastax.oss.driver.api.core.cql.Row;
 import dev.petra.nodetests.fixture.CrashPoints;
+import dev.petra.nodetests.fixture.Drawn;
 import dev.petra.nodetests.fixture.TableFiles;
 import dev.petra.nodetests.fixture.TestNode;
 import dev.petra.nodetests.fixture.Writer;
@@ -25,7 +26,7 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.io.CleanupMode;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
-import org.junit.jupiter.params.provider.ValueSource;
+import org.junit.jupiter.params.provider.MethodSource;
 
 /**
  * A node that ends at each step of TRUNCATE and of DROP, under writes: afterwards the statement has
@@ -142,9 +143,13 @@ class CrashIT {
         crashes.awaitCrash(node);
     }
 
+    static List<Boolean> drawn() {
+        return Drawn.of("CrashIT", List.of(true, false));
+    }
+
     /** On one node: what was truncated is not back after the crashes of DROP either. */
     @ParameterizedTest
-    @ValueSource(booleans = {true, false})
+    @MethodSource("drawn")
     void truncateAndDrop(boolean autoSnapshot) throws Exception {
         try (TestNode node = start(autoSnapshot)) {
             createKeyspace(node);

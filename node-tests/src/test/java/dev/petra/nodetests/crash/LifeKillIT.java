@@ -5,6 +5,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import com.datastax.oss.driver.api.core.CqlSession;
 import dev.petra.launcher.FileTree;
+import dev.petra.nodetests.fixture.Drawn;
 import dev.petra.nodetests.fixture.TableOwner;
 import dev.petra.nodetests.fixture.TestNode;
 import java.nio.file.Files;
@@ -18,7 +19,7 @@ import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
-import org.junit.jupiter.params.provider.ValueSource;
+import org.junit.jupiter.params.provider.MethodSource;
 
 /**
  * Kill -9 while tables are created, written, altered, moved, truncated and dropped, each by a
@@ -37,8 +38,12 @@ class LifeKillIT {
 
     @TempDir Path directory;
 
+    static List<Boolean> drawn() {
+        return Drawn.of("LifeKillIT", List.of(true, false));
+    }
+
     @ParameterizedTest
-    @ValueSource(booleans = {true, false})
+    @MethodSource("drawn")
     void statementsOfAnyKindSurviveAKill(boolean autoSnapshot) throws Exception {
         System.out.println("LifeKillIT: -Dpetra.seed=" + SEED);
         SplittableRandom random = new SplittableRandom(SEED);

@@ -4,13 +4,14 @@ package dev.petra.nodetests.differential;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import com.datastax.oss.driver.api.core.CqlSession;
+import dev.petra.nodetests.fixture.Drawn;
 import dev.petra.nodetests.fixture.TestNode;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
-import org.junit.jupiter.params.provider.ValueSource;
+import org.junit.jupiter.params.provider.MethodSource;
 
 /**
  * A node with each partitioner that one can be configured with, but {@code Murmur3Partitioner},
@@ -23,9 +24,17 @@ class PartitionersIT {
 
     @TempDir Path directory;
 
+    static List<String> drawn() {
+        return Drawn.of(
+                "PartitionersIT",
+                List.of(
+                        "RandomPartitioner",
+                        "ByteOrderedPartitioner",
+                        "OrderPreservingPartitioner"));
+    }
+
     @ParameterizedTest
-    @ValueSource(
-            strings = {"RandomPartitioner", "ByteOrderedPartitioner", "OrderPreservingPartitioner"})
+    @MethodSource("drawn")
     void partitionsAreInTheOrderOfTheirTokens(String partitioner) {
         try (TestNode node =
                 TestNode.start(
