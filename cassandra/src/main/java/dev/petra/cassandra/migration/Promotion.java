@@ -29,7 +29,6 @@ import java.util.function.BooleanSupplier;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.DecoratedKey;
 import org.apache.cassandra.db.Keyspace;
-import org.apache.cassandra.db.compaction.CompactionManager;
 import org.apache.cassandra.db.compaction.OperationType;
 import org.apache.cassandra.db.compaction.TimeWindowCompactionStrategy;
 import org.apache.cassandra.db.lifecycle.LifecycleTransaction;
@@ -64,12 +63,6 @@ final class Promotion {
 
     /** How long the table's store may take no index entries. */
     private static final Duration STALL_PATIENCE = Duration.ofMinutes(10);
-
-    /**
-     * What is ended for the SSTables has a lower priority than this: compactions that Cassandra has
-     * begun by itself. The rest is waited for: an operator's commands, repairs, builds of indexes.
-     */
-    private static final OperationType WAITED_FOR = OperationType.INDEX_BUILD;
 
     /** How often it finds that the shadow does not have them all yet. */
     private static final int MOST_INCOMPLETE = 60;
@@ -167,9 +160,7 @@ final class Promotion {
             return Migration.SOON;
         }
         complete();
-        // What the shadow has yet to copy would be ended as well.
-        LifecycleTransaction claimed = claim(cfs, shadow.isCaughtUp());
-        if (claimed != null && tryTake(claimed)) return null;
+        if (migration.shown(this::claimAndTake)) return null;
         migration.state("waiting for a compaction of the table's SSTables, or for the shadow");
         return Migration.SOON;
     }
@@ -250,55 +241,27 @@ final class Promotion {
     }
 
     /**
-     * Claims all SSTables. May block for a minute. Not to be called within {@link Migration#shown},
-     * which would be ended, too.
-     *
-     * @param endsCompactions whether to end those that have an SSTable, unless something is {@link
-     *     #WAITED_FOR}: what they write would be given up with the rest, and another would follow
-     *     each, as long as there is something to compact
-     * @return null if somebody else has an SSTable
+     * False if somebody else has SSTables, or the shadow does not have all of them yet. Compactions
+     * are waited for, however long: writes bring no SSTables any more, so they come to an end.
      */
-    static @Nullable LifecycleTransaction claim(ColumnFamilyStore cfs, boolean endsCompactions) {
-        LifecycleTransaction claimed = tryClaim(cfs);
-        if (claimed != null || !endsCompactions || isWaitedFor(cfs)) return claimed;
-        return cfs.runWithCompactionsDisabled(
-                () -> tryClaim(cfs), sstable -> true, WAITED_FOR, false, false, false);
-    }
-
-    private static @Nullable LifecycleTransaction tryClaim(ColumnFamilyStore cfs) {
-        return cfs.getTracker().tryModify(cfs.getLiveSSTables(), OperationType.RELOCATE);
-    }
-
-    /** Whether any of that runs. Cassandra would end nothing then, and log that at each attempt. */
-    private static boolean isWaitedFor(ColumnFamilyStore cfs) {
-        return !CompactionManager.instance
-                .getCompactionsMatching(
-                        List.of(cfs.metadata()),
-                        info -> info.getTaskType().priority <= WAITED_FOR.priority)
-                .isEmpty();
-    }
-
-    private boolean tryTake(LifecycleTransaction claimed) {
-        try (claimed) {
-            return migration.shown(() -> tryTake(Set.copyOf(claimed.originals()), claimed));
-        }
-    }
-
-    /** False if something came, or the shadow does not have all SSTables yet. */
-    private boolean tryTake(Set<SSTableReader> all, LifecycleTransaction claimed) {
+    private boolean claimAndTake() {
+        Set<SSTableReader> all = cfs.getLiveSSTables();
         if (all.isEmpty()) throw new Refused("there is nothing in SSTables");
         for (SSTableReader sstable : all)
             if (sstable.getSSTableMetadata().hasLegacyCounterShards)
                 throw new Refused("SSTables have counts from before Cassandra 2.1");
-        if (!cfs.getLiveSSTables().equals(all) || !mayPurge()) return false;
-        if (!shadow.freeze(all)) {
-            if (++incomplete > MOST_INCOMPLETE)
-                throw new Refused("it does not have all of the table");
-            return false;
+        try (LifecycleTransaction claimed =
+                cfs.getTracker().tryModify(all, OperationType.RELOCATE)) {
+            if (claimed == null || !cfs.getLiveSSTables().equals(all) || !mayPurge()) return false;
+            if (!shadow.freeze(all)) {
+                if (++incomplete > MOST_INCOMPLETE)
+                    throw new Refused("it does not have all of the table");
+                return false;
+            }
+            check();
+            take(all, claimed);
+            return true;
         }
-        check();
-        take(all, claimed);
-        return true;
     }
 
     private void take(Set<SSTableReader> all, LifecycleTransaction claimed) {

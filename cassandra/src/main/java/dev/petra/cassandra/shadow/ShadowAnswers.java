@@ -61,7 +61,8 @@ final class ShadowAnswers {
                     && copy.isCaughtUp()
                     // It may have caught up again meanwhile.
                     && copy.arrivals() == arrivals
-                    // From then on writes of the table do not go there.
+                    // From then on streams bring slices that do not go there, and later writes.
+                    && !shadow.isPromoted()
                     && !copy.isSealed()
                     && Attempt.isComparable(shadow, command)
                     && shadow.doubt(copy) == null) {

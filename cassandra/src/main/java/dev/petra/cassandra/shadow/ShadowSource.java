@@ -19,7 +19,6 @@ import org.jspecify.annotations.Nullable;
  * <pre>
  *   announce()                  before the first write goes to the engine
  *   of(), seal(), toldOfAll()   when all writes do: it has what was written before
- *   isCaughtUp()
  *   freeze(), moment()          while nobody can change the SSTables
  *   store(), openPart()
  *   doubt()                     before the SSTables go
@@ -110,11 +109,6 @@ public final class ShadowSource {
      */
     public BooleanSupplier toldOfAll() {
         return copy.toldOfAll();
-    }
-
-    /** Whether it has nothing to copy any more. */
-    public boolean isCaughtUp() {
-        return copy.isCaughtUp();
     }
 
     /**

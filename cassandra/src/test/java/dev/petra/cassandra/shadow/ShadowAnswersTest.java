@@ -226,6 +226,13 @@ class ShadowAnswersTest {
         assertThat(isAnswered()).isFalse();
     }
 
+    /** Streams bring the table slices from then on, and writes still go to both. */
+    @Test
+    void notIfItIsTakenIntoItsTableMeanwhile() {
+        meanwhile = shadow::promote;
+        assertThat(isAnswered()).isFalse();
+    }
+
     @Test
     void notIfItIsTakenIntoItsTable() {
         shadow.promote();

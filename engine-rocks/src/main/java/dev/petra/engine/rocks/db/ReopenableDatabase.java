@@ -11,6 +11,7 @@ import dev.petra.engine.rocks.wal.SyncMark;
 import dev.petra.engine.rocks.wal.SyncState;
 import java.io.IOException;
 import java.nio.ByteBuffer;
+import java.nio.channels.ClosedByInterruptException;
 import java.nio.channels.SeekableByteChannel;
 import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
@@ -22,6 +23,7 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicReference;
+import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.Consumer;
 import java.util.function.Function;
 import org.apache.cassandra.io.FSWriteError;
@@ -58,6 +60,9 @@ public final class ReopenableDatabase {
     /** The name of a file, for a moment. */
     private static final String TRIAL = "room.trial";
 
+    /** Held to write one: two under one quota would each find what the other has taken. */
+    private static final ReentrantLock trials = new ReentrantLock();
+
     private final SharedResources resources;
     private final StoreSpec spec;
     private final Reconciler reconciler;
@@ -89,7 +94,10 @@ public final class ReopenableDatabase {
     /** How long the next attempt waits for reads that are under way; guarded by this. */
     private long healPatience = LEAST_PATIENCE_NANOS;
 
-    /** How long after an attempt that could not open it the next is made; guarded by this. */
+    /**
+     * How long after an attempt that could not open it, or found no room within a quota, the next
+     * is made; guarded by this.
+     */
     private long openPause = HEAL_EVERY_NANOS;
 
     /** The same after one that could not sync the log; guarded by this. */
@@ -468,7 +476,7 @@ public final class ReopenableDatabase {
         Refusal reason = refusal.get();
         if (reason != null || System.nanoTime() - renewAt < 0) throw refused(reason);
         // If it could then not be opened, writes would be refused until there is.
-        if (!hasRoom(false)) throw RocksErrors.full(name(), spec.directory(), NO_ROOM);
+        if (!hasRoom()) throw RocksErrors.full(name(), spec.directory(), NO_ROOM);
         beforeRenewing(Database::checkSyncs);
         renewing = true;
         try {
@@ -631,7 +639,7 @@ public final class ReopenableDatabase {
         // Somebody else has just tried.
         if (System.nanoTime() - healAt < 0) throw refused(reason);
         healAt = System.nanoTime() + HEAL_EVERY_NANOS;
-        if (!hasRoom(reason.isQuota())) {
+        if (!hasRoom() || (reason.isQuota() && !quotaLeavesRoom())) {
             if (closed) return true;
             diskIsFull(NO_ROOM);
             throw refused(refusal.get());
@@ -720,23 +728,41 @@ public final class ReopenableDatabase {
         return refusal.get() != null && !closed && mayHeal() && System.nanoTime() - healAt >= 0;
     }
 
-    /**
-     * Replay writes what is in the log once more, as a data file.
-     *
-     * @param isTried whether so much is written too: what the disk says is free may be more than a
-     *     quota leaves, and what is closed for nothing cannot be read
-     */
-    private boolean hasRoom(boolean isTried) {
+    private boolean hasRoom() {
         try {
-            long needed = LEAST_ROOM;
-            for (Path file : opening.files("*.log")) needed += size(file);
-            return Files.getFileStore(spec.directory()).getUsableSpace() > needed
-                    && (!isTried || takes(needed));
+            return Files.getFileStore(spec.directory()).getUsableSpace() > bytesToOpen();
         } catch (IOException e) {
             // Dropped meanwhile: there is nothing to open anew.
             if (closed) return false;
             throw new FSWriteError(e, spec.directory());
         }
+    }
+
+    /** Replay writes what is in the log once more, as a data file. */
+    private long bytesToOpen() throws IOException {
+        long needed = LEAST_ROOM;
+        for (Path file : opening.files("*.log")) needed += size(file);
+        return needed;
+    }
+
+    /**
+     * Whether a quota leaves what it takes to open it, which is more than the free space of the
+     * disk tells: what is closed for nothing cannot be read. So much is written to see it, ever
+     * more rarely, since for that moment nobody else under the quota has it.
+     */
+    private boolean quotaLeavesRoom() {
+        if (!trials.tryLock()) return false;
+        try {
+            if (takes(bytesToOpen())) return true;
+        } catch (IOException e) {
+            if (!closed) throw new FSWriteError(e, spec.directory());
+        } finally {
+            trials.unlock();
+        }
+        // Behind it, as it may take its time: others wait for this lock.
+        healAt = System.nanoTime() + openPause;
+        openPause = Math.min(2 * openPause, MOST_UNKNOWN_PAUSE_NANOS);
+        return false;
     }
 
     /** Whether the disk takes so many bytes. The file has no name while they are written. */
@@ -754,6 +780,9 @@ public final class ReopenableDatabase {
             while (left > 0)
                 left -= out.write(ByteBuffer.wrap(part, 0, (int) Math.min(left, part.length)));
             return true;
+        } catch (ClosedByInterruptException e) {
+            // Whoever ends this thread does not want to know.
+            return false;
         } catch (IOException e) {
             if (FullDisk.isSaidBy(e.getMessage())) return false;
             throw e;
