@@ -9,13 +9,9 @@ public final class FullDisk {
 
     /** Whether a message says that: the disk is full (ENOSPC), or a quota is used up (EDQUOT). */
     public static boolean isSaidBy(@Nullable String message) {
-        return message != null
-                && (message.contains("No space left on device") || isQuotaSaidBy(message));
-    }
-
-    /** Whether it says that of a quota: then more is free than may be taken. */
-    public static boolean isQuotaSaidBy(String message) {
         // "Disk quota exceeded" of glibc, "Quota exceeded" of musl.
-        return message.contains("uota exceeded");
+        return message != null
+                && (message.contains("No space left on device")
+                        || message.contains("uota exceeded"));
     }
 }

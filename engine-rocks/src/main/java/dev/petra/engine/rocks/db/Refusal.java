@@ -2,7 +2,6 @@
 package dev.petra.engine.rocks.db;
 
 import dev.petra.engine.CorruptStoreException;
-import dev.petra.engine.FullDisk;
 import dev.petra.engine.WriteStallException;
 import java.nio.file.Path;
 import org.jspecify.annotations.Nullable;
@@ -44,11 +43,6 @@ record Refusal(Kind kind, String detail, @Nullable Throwable cause) {
 
     boolean isFullDisk() {
         return kind == Kind.FULL_DISK;
-    }
-
-    /** Whether there is more room than this process may take. */
-    boolean isQuota() {
-        return isFullDisk() && FullDisk.isQuotaSaidBy(detail);
     }
 
     boolean isDamagedStore() {

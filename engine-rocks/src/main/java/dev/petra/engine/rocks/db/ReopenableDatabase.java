@@ -17,13 +17,14 @@ import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.Set;
 import java.util.UUID;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicReference;
-import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.Consumer;
 import java.util.function.Function;
 import org.apache.cassandra.io.FSWriteError;
@@ -57,11 +58,8 @@ public final class ReopenableDatabase {
 
     private static final long LEAST_ROOM = 4 << 20;
 
-    /** The name of a file, for a moment. */
-    private static final String TRIAL = "room.trial";
-
-    /** Held to write one: two under one quota would each find what the other has taken. */
-    private static final ReentrantLock trials = new ReentrantLock();
+    /** As many files as it takes at least to open a store: a MANIFEST, logs, options, data. */
+    private static final int TRIAL_FILES = 8;
 
     private final SharedResources resources;
     private final StoreSpec spec;
@@ -94,10 +92,7 @@ public final class ReopenableDatabase {
     /** How long the next attempt waits for reads that are under way; guarded by this. */
     private long healPatience = LEAST_PATIENCE_NANOS;
 
-    /**
-     * How long after an attempt that could not open it, or found no room within a quota, the next
-     * is made; guarded by this.
-     */
+    /** How long after an attempt that could not open it the next is made; guarded by this. */
     private long openPause = HEAL_EVERY_NANOS;
 
     /** The same after one that could not sync the log; guarded by this. */
@@ -639,7 +634,7 @@ public final class ReopenableDatabase {
         // Somebody else has just tried.
         if (System.nanoTime() - healAt < 0) throw refused(reason);
         healAt = System.nanoTime() + HEAL_EVERY_NANOS;
-        if (!hasRoom() || (reason.isQuota() && !quotaLeavesRoom())) {
+        if (!hasRoom()) {
             if (closed) return true;
             diskIsFull(NO_ROOM);
             throw refused(refusal.get());
@@ -703,8 +698,10 @@ public final class ReopenableDatabase {
             notOpened(Refusal.damagedStore(e), e, MOST_PAUSE_NANOS);
             throw e;
         } catch (WriteStallException e) {
-            // There is no room after all: what was known before is true.
-            healAt = System.nanoTime() + HEAL_EVERY_NANOS;
+            // There is no room after all: what was known before is true. Each attempt replays the
+            // log.
+            healAt = System.nanoTime() + openPause;
+            openPause = Math.min(2 * openPause, MOST_UNKNOWN_PAUSE_NANOS);
             throw e;
         } catch (RuntimeException | Error e) {
             notOpened(Refusal.notOpened(e), e, MOST_UNKNOWN_PAUSE_NANOS);
@@ -728,9 +725,15 @@ public final class ReopenableDatabase {
         return refusal.get() != null && !closed && mayHeal() && System.nanoTime() - healAt >= 0;
     }
 
+    /**
+     * Whether it may be closed to be opened anew: else it could not be read. Replay writes what is
+     * in the log once more, as a data file.
+     */
     private boolean hasRoom() {
         try {
-            return Files.getFileStore(spec.directory()).getUsableSpace() > bytesToOpen();
+            long needed = LEAST_ROOM;
+            for (Path file : opening.files("*.log")) needed += size(file);
+            return Files.getFileStore(spec.directory()).getUsableSpace() > needed && takesFiles();
         } catch (IOException e) {
             // Dropped meanwhile: there is nothing to open anew.
             if (closed) return false;
@@ -738,47 +741,27 @@ public final class ReopenableDatabase {
         }
     }
 
-    /** Replay writes what is in the log once more, as a data file. */
-    private long bytesToOpen() throws IOException {
-        long needed = LEAST_ROOM;
-        for (Path file : opening.files("*.log")) needed += size(file);
-        return needed;
-    }
-
     /**
-     * Whether a quota leaves what it takes to open it, which is more than the free space of the
-     * disk tells: what is closed for nothing cannot be read. So much is written to see it, ever
-     * more rarely, since for that moment nobody else under the quota has it.
+     * Whether the disk takes new files. One without inodes, or whose quota is used up, has free
+     * bytes all the same.
      */
-    private boolean quotaLeavesRoom() {
-        if (!trials.tryLock()) return false;
-        try {
-            if (takes(bytesToOpen())) return true;
-        } catch (IOException e) {
-            if (!closed) throw new FSWriteError(e, spec.directory());
-        } finally {
-            trials.unlock();
-        }
-        // Behind it, as it may take its time: others wait for this lock.
-        healAt = System.nanoTime() + openPause;
-        openPause = Math.min(2 * openPause, MOST_UNKNOWN_PAUSE_NANOS);
-        return false;
-    }
-
-    /** Whether the disk takes so many bytes. The file has no name while they are written. */
-    private boolean takes(long bytes) throws IOException {
-        byte[] part = new byte[1 << 20];
+    private boolean takesFiles() throws IOException {
+        byte[] part = new byte[(int) LEAST_ROOM / TRIAL_FILES];
         // Of zeros, a file system may store nothing.
         ThreadLocalRandom.current().nextBytes(part);
-        try (SeekableByteChannel out =
-                Files.newByteChannel(
-                        spec.directory().resolve(TRIAL),
-                        StandardOpenOption.CREATE,
-                        StandardOpenOption.WRITE,
-                        StandardOpenOption.DELETE_ON_CLOSE)) {
-            long left = bytes;
-            while (left > 0)
-                left -= out.write(ByteBuffer.wrap(part, 0, (int) Math.min(left, part.length)));
+        List<SeekableByteChannel> files = new ArrayList<>();
+        try {
+            for (int number = 0; number < TRIAL_FILES; number++) {
+                SeekableByteChannel file =
+                        Files.newByteChannel(
+                                spec.directory().resolve("trial" + number),
+                                StandardOpenOption.CREATE,
+                                StandardOpenOption.WRITE,
+                                StandardOpenOption.DELETE_ON_CLOSE);
+                files.add(file);
+                ByteBuffer left = ByteBuffer.wrap(part);
+                while (left.hasRemaining()) file.write(left);
+            }
             return true;
         } catch (ClosedByInterruptException e) {
             // Whoever ends this thread does not want to know.
@@ -786,6 +769,8 @@ public final class ReopenableDatabase {
         } catch (IOException e) {
             if (FullDisk.isSaidBy(e.getMessage())) return false;
             throw e;
+        } finally {
+            for (SeekableByteChannel file : files) file.close();
         }
     }
 

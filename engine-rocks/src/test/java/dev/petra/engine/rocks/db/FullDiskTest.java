@@ -43,6 +43,8 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 import org.rocksdb.LiveFileMetaData;
 import org.rocksdb.ReadOptions;
 import org.rocksdb.RocksDBException;
@@ -289,11 +291,15 @@ class FullDiskTest {
         }
     }
 
-    /** The disk says that it has room, and a store that is closed to be opened anew is not read. */
-    @Test
-    void aStoreOverItsQuotaStaysOpenUntilItMayTakeMore() throws Exception {
-        String said = "While appending to file: /x/000010.sst: Disk quota exceeded";
-        RocksDBException quota =
+    /**
+     * The disk says that it has room, and a store that is closed to be opened anew is not read: so
+     * it is where a quota is used up, or the inodes are.
+     */
+    @ParameterizedTest
+    @ValueSource(strings = {"Disk quota exceeded", "No space left on device"})
+    void aStoreStaysOpenUntilTheDiskTakesFilesAgain(String why) throws Exception {
+        String said = "While appending to file: /x/000010.sst: " + why;
+        RocksDBException full =
                 new RocksDBException(
                         said, new Status(Status.Code.IOError, Status.SubCode.None, said));
         List<Path> taken = new ArrayList<>();
@@ -302,12 +308,12 @@ class FullDiskTest {
             writeOn(store, 0);
             ReopenableDatabase reopenable = Tables.context(store).reopenable();
             Database before = reopenable.database();
-            // As a quota does, it takes nothing though there are free bytes.
+            // It takes nothing though there are free bytes.
             run("mount", "-o", "remount,nr_inodes=200", disk.toString());
             takeAllInodes(taken);
             reopenable.maintain(
                     database ->
-                            assertThat(reopenable.failed(quota)).hasMessageContaining("is full"));
+                            assertThat(reopenable.failed(full)).hasMessageContaining("is full"));
             long end = System.nanoTime() + TimeUnit.SECONDS.toNanos(4);
             while (System.nanoTime() - end < 0) {
                 assertThatThrownBy(reopenable::heal).isInstanceOf(WriteStallException.class);
