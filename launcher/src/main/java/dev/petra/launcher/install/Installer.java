@@ -225,6 +225,18 @@ public final class Installer {
                             + String.join(", ", search.tables())
                             + ". Start the node and migrate each by ALTER TABLE … WITH memtable ="
                             + " 'default', or drop it; or add --stores-stay");
+        if (!search.markers().isEmpty())
+            throw new InstallException(
+                    "of tables in Petra no data was found, and these files say that it is in"
+                            + " another data directory: "
+                            + String.join(
+                                    ", ", search.markers().stream().map(Path::toString).toList())
+                            + ". If a disk is missing, mount it, or put its directory back into"
+                            + " data_file_directories. Then start the node and migrate each table"
+                            + " by ALTER TABLE … WITH memtable = 'default', or drop it, which"
+                            + " deletes the file. Delete it yourself if the data is lost, or if an"
+                            + " older version of Petra, or a disk that was away, left it of a table"
+                            + " that Petra has no more; or add --stores-stay");
         return search;
     }
 

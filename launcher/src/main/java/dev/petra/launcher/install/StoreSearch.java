@@ -44,7 +44,14 @@ final class StoreSearch {
     /** Keeps a Cassandra without Petra from starting; the same name as in the plugin jar. */
     private static final String GUARD = "this_table_needs_Petra_which_was_not_loaded.db";
 
+    /**
+     * In a table's folder on each data directory but the one with its store: says so where that one
+     * is missing. It goes with the last generation. The same name as in the plugin jar.
+     */
+    private static final String MARKER = "PETRA_STORE";
+
     private final Set<String> tables = new TreeSet<>();
+    private final Set<Path> markers = new TreeSet<>();
     private final List<Path> idleGuards = new ArrayList<>();
     private final List<Path> shadows = new ArrayList<>();
     private int snapshots;
@@ -90,6 +97,11 @@ final class StoreSearch {
     /** Tables with data, as {@code keyspace.table}. */
     Set<String> tables() {
         return tables;
+    }
+
+    /** Files by which a table has its store in another data directory, which may be missing. */
+    Set<Path> markers() {
+        return markers;
     }
 
     /** Guards where no table has data: they would keep the node from starting without Petra. */
@@ -148,6 +160,7 @@ final class StoreSearch {
                 Path guard = table.resolve(STORE).resolve(GUARD);
                 if (holdsData(table.resolve(STORE))) tables.add(name);
                 else if (isThere(guard)) idleGuards.add(guard);
+                if (isThere(table.resolve(MARKER))) markers.add(table.resolve(MARKER));
                 if (isDirectory(table.resolve(SHADOW))) shadows.add(table.resolve(SHADOW));
                 Path all = table.resolve("snapshots");
                 if (!isDirectory(all)) continue;

@@ -768,6 +768,30 @@ final class InstallerTest {
         assertThat(cassandra.installer().uninstall(true).changes()).hasSize(3);
     }
 
+    /** The disk with a table's store was taken out: the table would be empty without Petra. */
+    @ParameterizedTest
+    @EnumSource
+    void uninstallRefusesWhereAFileSaysThatAStoreIsElsewhere(Kind kind) throws IOException {
+        FakeCassandra cassandra = make(kind);
+        cassandra.install(plugin).apply();
+        Path marker =
+                Files.createDirectories(cassandra.data().resolve("ks/t-01")).resolve("PETRA_STORE");
+        Files.writeString(marker, "version=1\n");
+        refuses(
+                cassandra,
+                cassandra::uninstall,
+                "no data was found, and these files say that it is in another data directory: "
+                        + marker
+                        + ". ",
+                "put its directory back into data_file_directories",
+                "Delete it yourself if the data is lost",
+                "--stores-stay");
+        assertThat(cassandra.installer().uninstall(true).changes()).hasSize(3);
+        Files.delete(marker);
+        cassandra.uninstall().apply();
+        assertThat(cassandra.jar()).doesNotExist();
+    }
+
     /** A disk of a table that is not mounted, and a data directory on one. */
     @Test
     void uninstallRefusesWhereItCannotTellWhetherThereAreTables() throws IOException {
