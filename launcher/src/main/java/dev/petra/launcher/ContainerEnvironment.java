@@ -21,6 +21,9 @@ final class ContainerEnvironment {
     private static final String YAML = "PETRA_YAML";
     private static final String PLUGIN = "PETRA_PLUGIN";
 
+    /** Of variables that commands in the container read: they must not get into a file. */
+    private static final String OF_A_COMMAND = "_PASSWORD";
+
     /** What Kubernetes and {@code docker --link} tell of a service whose name begins with petra. */
     private static final Pattern OF_A_SERVICE =
             Pattern.compile(
@@ -137,7 +140,7 @@ final class ContainerEnvironment {
                 + "\n";
     }
 
-    /** The engine's settings: {@code PETRA_WRITE_BUFFER} is {@code write_buffer}. */
+    /** The engine's settings: {@code PETRA_WRITE_BUFFER} is {@code write_buffer}. No password is. */
     private Map<String, String> engine() {
         Map<String, String> engine = new TreeMap<>();
         variables.forEach(
@@ -146,6 +149,7 @@ final class ContainerEnvironment {
                             && !name.equals(YAML)
                             && !name.equals(PLUGIN)
                             && !name.equals(EXPORTER_PORT)
+                            && !name.endsWith(OF_A_COMMAND)
                             && !OF_A_SERVICE.matcher(name).matches())
                         engine.put(
                                 name.substring(ENGINE_SETTING.length()).toLowerCase(Locale.ROOT),

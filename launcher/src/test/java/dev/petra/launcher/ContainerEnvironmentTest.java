@@ -14,6 +14,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.ValueSource;
 
 class ContainerEnvironmentTest {
     private static final long GIB = 1L << 30;
@@ -78,6 +79,19 @@ class ContainerEnvironmentTest {
         assertThat(config.yaml().toString()).doesNotContain("exporter");
         assertThatThrownBy(() -> config(Map.of("PETRA_EXPORTER_PORT", "on"), 4 * GIB))
                 .hasMessage("PETRA_EXPORTER_PORT is 'on', which is no number");
+    }
+
+    /** They got into cassandra.yaml, and the node ended, as it knew no such setting. */
+    @ParameterizedTest
+    @ValueSource(
+            strings = {
+                "PETRA_CQL_PASSWORD",
+                "PETRA_TRUSTSTORE_PASSWORD",
+                "PETRA_KEYSTORE_PASSWORD"
+            })
+    void aPasswordOfACommandIsNoSettingOfTheEngine(String variable) {
+        assertThat(config(Map.of(variable, "secret"), 4 * GIB).yaml())
+                .isEqualTo(config(Map.of(), 4 * GIB).yaml());
     }
 
     @Test
