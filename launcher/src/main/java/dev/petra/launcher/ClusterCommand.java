@@ -184,6 +184,7 @@ final class ClusterCommand implements Runnable {
         // Of one whose deletion was interrupted there may be volumes and no nodes.
         ClusterNodes nodes = delete ? where.nodes() : where.existing();
         List<Integer> present = nodes.present();
+        if (delete) present.forEach(nodes::checkDeletable);
         for (int i = present.size() - 1; i >= 0; i--) {
             int number = present.get(i);
             if (nodes.isRunning(number)) {

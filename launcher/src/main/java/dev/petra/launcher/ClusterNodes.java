@@ -49,6 +49,9 @@ public interface ClusterNodes {
     /** Those that were noted and are not deleted, or not entirely, in ascending order. */
     List<Integer> left();
 
+    /** Fails if what exists under a node's number may be somebody else's: it is not deleted. */
+    default void checkDeletable(int number) {}
+
     /** Deletes a node that is not running, with its data, and the note that it left. Idempotent. */
     void delete(int number);
 
@@ -61,9 +64,11 @@ public interface ClusterNodes {
     /** The place of a node's log, for messages: "see …". */
     String log(int number);
 
-    /** Stops the running nodes and deletes the cluster, if it exists. */
+    /** Stops the running nodes and deletes the cluster, if it exists; nothing if a node is refused. */
     default void deleteAll() {
-        for (int number : present()) {
+        List<Integer> present = present();
+        present.forEach(this::checkDeletable);
+        for (int number : present) {
             if (isRunning(number)) stop(number);
             delete(number);
         }

@@ -3,6 +3,7 @@ package dev.petra.launcher;
 
 import java.io.IOException;
 import java.nio.file.Files;
+import java.nio.file.LinkOption;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.regex.Matcher;
@@ -118,10 +119,39 @@ record ProcessNodes(Path dir) implements ClusterNodes {
         return dir.resolve("left-node" + number);
     }
 
+    /** The lock file is the first that a start makes; others have directories of that name, too. */
+    @Override
+    public void checkDeletable(int number) {
+        Path root = dir.resolve("node" + number);
+        if (!Files.exists(root, LinkOption.NOFOLLOW_LINKS)) return;
+        if (Files.isDirectory(root, LinkOption.NOFOLLOW_LINKS)
+                && (Files.exists(directory(number).lockFile()) || children(root).isEmpty())) return;
+        throw new NodeException(
+                root
+                        + " is no directory of a node that petra has started, as it has no file "
+                        + directory(number).lockFile().getFileName()
+                        + " or is a link: nothing is deleted. Move it away, or delete it yourself");
+    }
+
+    private static List<Path> children(Path directory) {
+        try (Stream<Path> children = Files.list(directory)) {
+            return children.toList();
+        } catch (IOException e) {
+            throw new NodeException("cannot list " + directory + ": " + e, e);
+        }
+    }
+
     @Override
     public void delete(int number) {
+        checkDeletable(number);
+        NodeDirectory directory = directory(number);
         try {
-            if (Files.exists(directory(number).root())) FileTree.delete(directory(number).root());
+            if (Files.exists(directory.root())) {
+                // The lock file last: what an interrupted deletion leaves is known by it.
+                for (Path child : children(directory.root()))
+                    if (!child.equals(directory.lockFile())) FileTree.delete(child);
+                FileTree.delete(directory.root());
+            }
             Files.deleteIfExists(note(number));
         } catch (IOException e) {
             throw new NodeException("cannot delete " + note(number) + ": " + e, e);

@@ -52,8 +52,7 @@ final class ProcessNodesTest {
     void aNodeThatHasLeftIsKnownUntilItsDirectoryIsGone() throws IOException {
         ProcessNodes nodes = new ProcessNodes(temp.resolve("cluster"));
         assertThat(nodes.left()).isEmpty();
-        for (int number : new int[] {1, 2, 3})
-            Files.createDirectories(temp.resolve("cluster/node" + number + "/data"));
+        for (int number : new int[] {1, 2, 3}) makeNode(number);
         nodes.noteLeft(3);
         nodes.noteLeft(2);
         assertThat(nodes.left()).containsExactly(2, 3);
@@ -64,6 +63,42 @@ final class ProcessNodesTest {
         assertThat(nodes.left()).isEmpty();
         assertThat(nodes.present()).containsExactly(1);
         nodes.noteLeft(1);
+        nodes.deleteAll();
+        assertThat(temp.resolve("cluster")).doesNotExist();
+    }
+
+    /** As far as a start makes it. */
+    private Path makeNode(int number) throws IOException {
+        Path root = temp.resolve("cluster/node" + number);
+        Files.createDirectories(root.resolve("data"));
+        Files.createFile(root.resolve("petra.lock"));
+        return root;
+    }
+
+    /** It went by the name alone: other programs, too, number the directories of their nodes. */
+    @Test
+    void aDirectoryOfOthersIsNotDeletedAndNothingElseIs() throws IOException {
+        Path first = makeNode(1);
+        Path theirs = Files.createDirectories(temp.resolve("cluster/node2/conf"));
+        Files.createFile(theirs.resolve("cassandra.yaml"));
+        ProcessNodes nodes = new ProcessNodes(temp.resolve("cluster"));
+        assertThatThrownBy(nodes::deleteAll)
+                .isInstanceOf(NodeException.class)
+                .hasMessageContaining("cluster/node2 is no directory of a node")
+                .hasMessageContaining("no file petra.lock");
+        assertThatThrownBy(() -> nodes.delete(2)).isInstanceOf(NodeException.class);
+        assertThat(theirs.resolve("cassandra.yaml")).exists();
+        assertThat(first.resolve("data")).exists();
+        FileTree.delete(temp.resolve("cluster/node2"));
+
+        Path elsewhere = Files.move(makeNode(2), temp.resolve("elsewhere"));
+        Path link = Files.createSymbolicLink(temp.resolve("cluster/node2"), elsewhere);
+        assertThatThrownBy(nodes::deleteAll).hasMessageContaining("or is a link");
+        assertThat(elsewhere.resolve("data")).exists();
+        Files.delete(link);
+
+        // What is left if the deletion is interrupted at its very end.
+        Files.createDirectory(temp.resolve("cluster/node2"));
         nodes.deleteAll();
         assertThat(temp.resolve("cluster")).doesNotExist();
     }
