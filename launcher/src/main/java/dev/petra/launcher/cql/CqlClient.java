@@ -14,6 +14,7 @@ import com.datastax.oss.driver.api.core.cql.ResultSet;
 import com.datastax.oss.driver.api.core.cql.Row;
 import com.datastax.oss.driver.api.core.loadbalancing.NodeDistance;
 import com.datastax.oss.driver.api.core.metadata.Node;
+import com.datastax.oss.driver.api.core.servererrors.SyntaxError;
 import com.datastax.oss.driver.internal.core.ssl.DefaultSslEngineFactory;
 import java.io.IOException;
 import java.io.PrintWriter;
@@ -28,6 +29,7 @@ import java.util.Set;
 import java.util.UUID;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
+import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import java.util.stream.StreamSupport;
 import org.jspecify.annotations.Nullable;
@@ -38,6 +40,8 @@ public final class CqlClient implements AutoCloseable {
     private static final Duration AGREEMENT = Duration.ofSeconds(10);
     private static final Pattern SCHEMA_CHANGE =
             Pattern.compile("\\s*(CREATE|ALTER|DROP)\\s", Pattern.CASE_INSENSITIVE);
+    private static final Pattern PASSWORD = Pattern.compile("password", Pattern.CASE_INSENSITIVE);
+    private static final Pattern POSITION = Pattern.compile("line \\d+:\\d+");
     private static final Duration CONNECT_AT_MOST = Duration.ofMinutes(1);
 
     private final CqlSession session;
@@ -120,7 +124,7 @@ public final class CqlClient implements AutoCloseable {
             }
             writer.end();
         } catch (DriverException | IllegalArgumentException e) {
-            throw new CqlException(e.getMessage() + "\n  in: " + excerpt(statement), e);
+            throw new CqlException(reason(e, statement) + "\n  in: " + excerpt(statement), e);
         }
     }
 
@@ -228,8 +232,19 @@ public final class CqlClient implements AutoCloseable {
                 e);
     }
 
-    private static String excerpt(String statement) {
+    /** Without a password: of a syntax error only where it is, since the message quotes the text. */
+    static String reason(RuntimeException e, String statement) {
+        String message = String.valueOf(e.getMessage());
+        if (!(e instanceof SyntaxError) || !PASSWORD.matcher(statement).find()) return message;
+        Matcher position = POSITION.matcher(message);
+        return "syntax error" + (position.lookingAt() ? " at " + position.group() : "");
+    }
+
+    /** The beginning of a statement, and nothing behind the word password, as Cassandra logs it. */
+    static String excerpt(String statement) {
         String line = statement.replaceAll("\\s+", " ");
-        return line.length() <= EXCERPT ? line : line.substring(0, EXCERPT) + "…";
+        Matcher password = PASSWORD.matcher(line);
+        int end = Math.min(EXCERPT, password.find() ? password.end() : line.length());
+        return end == line.length() ? line : line.substring(0, end) + "…";
     }
 }

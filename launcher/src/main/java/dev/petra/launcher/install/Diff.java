@@ -3,11 +3,20 @@ package dev.petra.launcher.install;
 
 import java.util.ArrayList;
 import java.util.List;
+import java.util.regex.Pattern;
 
-/** What changes in a text, in the form of {@code diff -u}. All changes are taken as one hunk. */
+/**
+ * What changes in a text, in the form of {@code diff -u}. All changes are taken as one hunk, and no
+ * password is shown.
+ */
 final class Diff {
     private static final int CONTEXT = 3;
     private static final String NO_NEWLINE = "\n\\ No newline at end of file\n";
+
+    /** What a line sets a password to, and all behind it, up to the line's end: it is for people. */
+    private static final Pattern PASSWORD =
+            Pattern.compile(
+                    "(password[\\w.-]*[\"']?\\s*[=:]\\s*)\\S.*", Pattern.CASE_INSENSITIVE);
 
     private Diff() {}
 
@@ -41,7 +50,7 @@ final class Diff {
     }
 
     private static void append(StringBuilder text, char sign, String line) {
-        text.append(sign).append(line);
+        text.append(sign).append(PASSWORD.matcher(line).replaceFirst("$1*******"));
         if (!line.endsWith("\n")) text.append(NO_NEWLINE);
     }
 

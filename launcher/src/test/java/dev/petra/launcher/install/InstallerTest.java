@@ -166,6 +166,29 @@ final class InstallerTest {
         assertThat(cassandra.everything()).isEqualTo(before);
     }
 
+    /** They went to the terminal, and into logs of it, with the lines beside a change. */
+    @Test
+    void aPlanShowsNoPassword() throws IOException {
+        FakeCassandra cassandra = make(Kind.TARBALL);
+        cassandra.write(
+                "jvm-server.options",
+                "-Djavax.net.ssl.keyStorePassword=hidden1\n-Dx.PASSWORD : hidden2 3\n-Dlast=shown");
+        cassandra.write(
+                "cassandra.yaml",
+                FakeCassandra.YAML.replace(
+                        "    # the oldest\n", "    # keystore_password: 'hidden4'\n"));
+        Plan plan = cassandra.install(plugin);
+        assertThat(plan.text())
+                .contains("\n -Djavax.net.ssl.keyStorePassword=*******\n")
+                .contains("\n -Dx.PASSWORD : *******\n")
+                .contains("-Dlast=shown\n")
+                .contains("\n     # keystore_password: *******\n")
+                .doesNotContain("hidden");
+        plan.apply();
+        assertThat(cassandra.read("jvm-server.options"))
+                .startsWith("-Djavax.net.ssl.keyStorePassword=hidden1\n");
+    }
+
     @ParameterizedTest
     @ValueSource(ints = {0, 1, 2})
     void whatACrashLeftIsDoneByTheNextRun(int done) throws IOException {
