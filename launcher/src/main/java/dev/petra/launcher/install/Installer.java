@@ -129,7 +129,7 @@ public final class Installer {
         // The node may have been started by another path than the one that is named now.
         Set<String> lines = new HashSet<>(AgentLine.installed(options));
         lines.add(AgentLine.OPTION + jar);
-        OptionalLong running = RunningNodes.find(lines);
+        OptionalLong running = RunningNodes.find(lines, jar);
         if (running.isPresent())
             throw new InstallException(
                     "a node runs with "

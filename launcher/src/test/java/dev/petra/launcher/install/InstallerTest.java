@@ -859,6 +859,45 @@ final class InstallerTest {
         cassandra.uninstall().apply();
     }
 
+    /** A woven one has no agent; and a path may lead over a link, or from where it was started. */
+    @ParameterizedTest
+    @ValueSource(
+            strings = {
+                "%s/apache/lib/petra-cassandra-5.0.jar",
+                "conf:%s/current/lib/petra-cassandra-5.0.jar:lib/x.jar",
+                "conf:lib/x.jar:../bin/../lib/petra-cassandra-5.0.jar",
+                "-javaagent:%s/current/lib/petra-cassandra-5.0.jar=x"
+            })
+    void uninstallRefusesWhileANodeRunsWithTheJarOnItsClassPath(String path) throws Exception {
+        FakeCassandra cassandra = make(Kind.TARBALL);
+        cassandra.install(plugin).apply();
+        Path root = cassandra.root();
+        Files.createSymbolicLink(root.resolve("current"), cassandra.home());
+        String argument = path.formatted(root);
+        Process nodetool = process(cassandra, argument, "org.apache.cassandra.tools.NodeTool");
+        Process node = process(cassandra, argument, "org.apache.cassandra.service.CassandraDaemon");
+        try {
+            refuses(
+                    cassandra,
+                    cassandra::uninstall,
+                    "a node runs with " + cassandra.jar() + " (pid " + node.pid() + ")");
+            node.getOutputStream().close();
+            node.waitFor();
+            cassandra.uninstall().apply();
+        } finally {
+            node.destroy();
+            nodetool.destroy();
+        }
+    }
+
+    /** With these arguments; it waits for its input. */
+    private static Process process(FakeCassandra cassandra, String path, String mainClass)
+            throws IOException {
+        return new ProcessBuilder("sh", "-c", "read x", "-cp", path, mainClass)
+                .directory(cassandra.conf().toFile())
+                .start();
+    }
+
     /** Whatever is refused is refused before anything is changed. */
     private static void refuses(FakeCassandra cassandra, ThrowingCallable verb, String... texts)
             throws IOException {
