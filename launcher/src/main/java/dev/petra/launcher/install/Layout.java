@@ -133,12 +133,22 @@ record Layout(Path home, Path conf, Optional<Path> script, List<Jar> jars) {
                 file -> variable(home, file, "cassandra_storagedir", StoreSearch.MEND));
     }
 
-    /** Where {@code JAVA_HOME} may be set: by hand in the script, or for Debian's service. */
+    /** Whether it is a package's, which starts the node by a service. */
+    boolean isPackage() {
+        return script.filter(file -> home.equals(file.getParent())).isPresent();
+    }
+
+    /**
+     * Where {@code JAVA_HOME} may be set: for the service of a package, which reads {@code
+     * /etc/default/cassandra} on Debian and Red Hat, or by hand in the script.
+     */
     List<Path> javaHomeFiles() {
         List<Path> files = new ArrayList<>();
+        for (Path folder = conf; folder != null; folder = folder.getParent()) {
+            Path ofService = folder.resolve("default").resolve("cassandra");
+            if (folder.endsWith("etc") && Files.isRegularFile(ofService)) files.add(ofService);
+        }
         script.ifPresent(files::add);
-        Path ofService = conf.resolveSibling("default").resolve("cassandra");
-        if (Files.isRegularFile(ofService)) files.add(0, ofService);
         return files;
     }
 

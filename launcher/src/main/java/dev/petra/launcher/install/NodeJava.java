@@ -13,7 +13,9 @@ import java.util.regex.Pattern;
 
 /**
  * The Java that an installed Cassandra starts its node with: that of {@code JAVA_HOME}, which its
- * start script or a package's settings set, or the environment; else the first on {@code PATH}.
+ * start script or a package's settings set, or the environment; else the first on {@code PATH}. The
+ * service of a package does not have the environment of this process, whose {@code JAVA_HOME} may
+ * be set for this command only.
  */
 final class NodeJava {
     /** For which Petra's classes are compiled; Cassandra 5.0 runs on 11, too. */
@@ -36,16 +38,18 @@ final class NodeJava {
             from = file.toString();
             if (home.isPresent()) break;
         }
-        if (home.isEmpty()) {
+        if (home.isEmpty() && !layout.isPackage()) {
             from = "JAVA_HOME of the environment";
             home =
                     Optional.ofNullable(environment.get("JAVA_HOME"))
                             .filter(value -> !value.isBlank())
                             .map(Path::of);
         }
-        String java = "java";
-        if (home.isEmpty()) from = "PATH";
-        else java = home.get().resolve("bin").resolve("java").toString();
+        String java;
+        if (home.isEmpty()) {
+            from = "PATH";
+            java = onPath(environment.getOrDefault("PATH", ""));
+        } else java = home.get().resolve("bin").resolve("java").toString();
         String version = version(java);
         if (!version.equals(NEEDED))
             throw new InstallException(
@@ -64,6 +68,15 @@ final class NodeJava {
                                     .findFirst()
                                     .map(Path::toString)
                                     .orElse("the node's environment"));
+    }
+
+    private static String onPath(String path) {
+        for (String folder : path.split(":", -1)) {
+            if (folder.isEmpty()) continue; // The shell's folder, which is not the service's.
+            Path java = Path.of(folder).resolve("java");
+            if (Files.isRegularFile(java) && Files.isExecutable(java)) return java.toString();
+        }
+        return "java";
     }
 
     /** Its number, or why there is none. */

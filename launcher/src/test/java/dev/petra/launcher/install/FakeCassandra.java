@@ -98,6 +98,10 @@ record FakeCassandra(Path root, Path home, Path conf, Path data) {
                 Files.createSymbolicLink(conf, made.conf);
             }
             text = "CASSANDRA_CONF=" + conf + "\n\nCASSANDRA_HOME=" + made.home + "\n";
+            Files.createDirectories(root.resolve("etc/default"));
+            // Else the first java on PATH counts, which may be another one.
+            Files.writeString(
+                    made.service(), "JAVA_HOME=" + System.getProperty("java.home") + "\n");
         }
         Files.createDirectories(script.resolveSibling("."));
         Files.writeString(script, text);
@@ -136,6 +140,11 @@ record FakeCassandra(Path root, Path home, Path conf, Path data) {
 
     String read(String conf) throws IOException {
         return Files.readString(this.conf.resolve(conf));
+    }
+
+    /** The settings of a package's service. */
+    Path service() {
+        return root.resolve("etc/default/cassandra");
     }
 
     Path jar() {

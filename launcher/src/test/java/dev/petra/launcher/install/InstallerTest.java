@@ -83,18 +83,14 @@ final class InstallerTest {
     @EnumSource
     void aNodeThatWouldRunOnAnotherJavaIsRefused(Kind kind) throws IOException {
         FakeCassandra cassandra = make(kind);
-        Path script =
-                kind == Kind.TARBALL
-                        ? cassandra.home().resolve("bin/cassandra.in.sh")
-                        : cassandra.home().resolve("cassandra.in.sh");
+        boolean tarball = kind == Kind.TARBALL;
         Path file =
-                kind == Kind.DEBIAN
-                        ? Files.createDirectories(cassandra.root().resolve("etc/default"))
-                                .resolve("cassandra")
-                        : script;
+                tarball
+                        ? cassandra.home().resolve("bin/cassandra.in.sh")
+                        : cassandra.service();
         Path jdk = Files.createDirectories(directory.resolve("jdk/bin")).getParent();
         Path java = Files.writeString(jdk.resolve("bin/java"), "");
-        String before = Files.exists(file) ? Files.readString(file) : "";
+        String before = tarball ? Files.readString(file) : "";
         Files.writeString(file, before + "JAVA_HOME=" + jdk + "\n");
         assertThatThrownBy(() -> cassandra.install(plugin))
                 .isInstanceOf(InstallException.class)
@@ -112,9 +108,51 @@ final class InstallerTest {
                         .hasMessageContaining("needs Java 17: install a JDK 17, and set JAVA_HOME")
                         .hasMessageContaining("to it in " + file);
         }
+        if (!tarball) return;
         // Only a shell could tell: that of the environment, which runs this test.
         Files.writeString(file, before + "JAVA_HOME=$(which-java)\n");
         assertThat(cassandra.install(plugin).isEmpty()).isFalse();
+    }
+
+    /** By sudo env JAVA_HOME=… petra install, which the service of a package knows nothing of. */
+    @ParameterizedTest
+    @EnumSource
+    void javaHomeOfTheCommandIsNotThatOfAService(Kind kind) throws IOException {
+        FakeCassandra cassandra = make(kind);
+        Files.deleteIfExists(cassandra.service());
+        Layout layout = Layout.find(cassandra.home(), Optional.empty(), Optional.empty());
+        Path old = jdk("11.0.2");
+        Path needed = jdk("17.0.9");
+        boolean tarball = kind == Kind.TARBALL;
+        Path javaHome = tarball ? needed : old;
+        Path onPath = tarball ? old : needed;
+        NodeJava.check(
+                layout,
+                Map.of("JAVA_HOME", javaHome.toString(), "PATH", "/none:" + onPath + "/bin:/bin"));
+        assertThatThrownBy(
+                        () ->
+                                NodeJava.check(
+                                        layout,
+                                        Map.of(
+                                                "JAVA_HOME",
+                                                onPath.toString(),
+                                                "PATH",
+                                                "/none:" + javaHome + "/bin:/bin")))
+                .isInstanceOf(InstallException.class)
+                .hasMessageContaining(
+                        "would run on Java 11 ("
+                                + old
+                                + "/bin/java, by "
+                                + (tarball ? "JAVA_HOME of the environment)" : "PATH)"));
+    }
+
+    /** A folder with a java that says that version. */
+    private Path jdk(String version) throws IOException {
+        Path home = directory.resolve("jdk-" + version);
+        Path java = Files.createDirectories(home.resolve("bin")).resolve("java");
+        Files.writeString(java, "#!/bin/sh\necho 'openjdk version \"" + version + "\" LTS' >&2\n");
+        assertThat(java.toFile().setExecutable(true)).isTrue();
+        return home;
     }
 
     @Test
