@@ -14,6 +14,7 @@ import java.util.concurrent.Callable;
 import java.util.stream.Collectors;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Option;
+import picocli.CommandLine.Parameters;
 
 /**
  * {@code petra container}: writes a node's configuration from the environment variables of its
@@ -36,8 +37,14 @@ final class ContainerCommand implements Callable<Integer> {
             description = "The file for the JVM's arguments.")
     private Path arguments = Path.of("");
 
+    @Parameters(
+            paramLabel = "ARG",
+            description = "What follows 'cassandra' on the container's command line.")
+    private List<String> given = new ArrayList<>();
+
     @Override
     public Integer call() {
+        List<String> forTheJvm = forTheJvm(given);
         if (!Files.isWritable(dir))
             throw new NodeException(
                     "the volume %s cannot be written by user %s: mount it writable, and give it to that user"
@@ -54,6 +61,7 @@ final class ContainerCommand implements Callable<Integer> {
         refuseOtherCluster(config);
         NodeProcess node = new NodeProcess(config);
         List<String> all = new ArrayList<>(node.prepareForAnotherJvm());
+        all.addAll(forTheJvm); // Behind all others: of two values the JVM takes the last.
         all.add("-cp");
         all.add(node.classPath());
         all.add("org.apache.cassandra.service.CassandraDaemon");
@@ -64,6 +72,26 @@ final class ContainerCommand implements Callable<Integer> {
                 arguments,
                 all.stream().map(ContainerCommand::quoted).collect(Collectors.joining("\n")));
         return 0;
+    }
+
+    /**
+     * The options of the JVM among the arguments of Cassandra's script. Others are refused: a node
+     * that ignores one, as that it is to replace another, may do what cannot be undone.
+     */
+    static List<String> forTheJvm(List<String> given) {
+        List<String> options = new ArrayList<>();
+        for (String argument : given) {
+            // In the foreground, and as whatever user: so it is anyway.
+            if (argument.equals("-f") || argument.equals("-R")) continue;
+            if (!argument.matches("(?s)-[DX].+"))
+                throw new NodeException(
+                        ("'%s' is no argument of this image, which takes -f, -R, -D<property>=<value> and -X…:"
+                                        + " other JVM options go into JVM_EXTRA_OPTS, settings of Cassandra"
+                                        + " into the file of PETRA_YAML")
+                                .formatted(argument));
+            options.add(argument);
+        }
+        return options;
     }
 
     /**

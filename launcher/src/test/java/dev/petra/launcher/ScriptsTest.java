@@ -107,6 +107,27 @@ final class ScriptsTest {
         }
     }
 
+    /** They were dropped without a word. */
+    @Test
+    void theEntryPointPassesOnWhatFollowsCassandra() throws Exception {
+        Path bin = temp.resolve("path");
+        script(bin.resolve("petra"), "shift 5", "printf '<%s>' \"$@\"");
+        script(bin.resolve("java"), "exit 0");
+        script(bin.resolve("other"), "printf 'other<%s>' \"$@\"");
+        String entrypoint = Path.of("../docker/bin/entrypoint").toRealPath().toString();
+        Map<String, String> variables =
+                Map.of("PATH", bin + ":" + System.getenv("PATH"), "TMPDIR", temp.toString());
+
+        assertThat(run(temp, variables, entrypoint).output()).isEqualTo("<-->");
+        assertThat(run(temp, variables, entrypoint, "cassandra").output()).isEqualTo("<-->");
+        assertThat(run(temp, variables, entrypoint, "cassandra", "-f", "-Da=b c").output())
+                .isEqualTo("<--><-f><-Da=b c>");
+        // As with Cassandra's official image.
+        assertThat(run(temp, variables, entrypoint, "-f").output()).isEqualTo("<--><-f>");
+        assertThat(run(temp, variables, entrypoint, "other", "-f").output())
+                .isEqualTo("other<-f>");
+    }
+
     /** The JVM must be able to read arguments from a file without a name. */
     @Test
     void aJvmReadsItsArgumentsFromADescriptor() throws Exception {
