@@ -15,7 +15,11 @@ import picocli.CommandLine.Parameters;
                     + " that own it.",
             "",
             "Takes the options of Cassandra's sstableloader and a directory:",
-            "petra load --nodes 127.0.0.1 <table dir>/snapshots/<tag>"
+            "petra load --nodes 127.0.0.1 <table dir>/snapshots/<tag>",
+            "",
+            "Passwords that are not given are taken from the variables PETRA_CQL_PASSWORD,"
+                    + " PETRA_TRUSTSTORE_PASSWORD and PETRA_KEYSTORE_PASSWORD: other users of the"
+                    + " machine can see options."
         })
 final class LoadCommand implements Callable<Integer> {
     private static final String MAIN = "dev.petra.cassandra.bulkload.StoreLoader";

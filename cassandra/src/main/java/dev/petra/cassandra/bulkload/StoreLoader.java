@@ -12,6 +12,7 @@ import dev.petra.engine.stream.SliceRanges;
 import dev.petra.engine.stream.StreamSource;
 import java.io.IOException;
 import java.io.PrintStream;
+import java.lang.reflect.Field;
 import java.lang.reflect.Method;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -25,6 +26,7 @@ import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.Stream;
 import org.apache.cassandra.config.DatabaseDescriptor;
+import org.apache.cassandra.config.EncryptionOptions;
 import org.apache.cassandra.dht.Range;
 import org.apache.cassandra.dht.Token;
 import org.apache.cassandra.exceptions.RequestValidationException;
@@ -47,8 +49,9 @@ import org.jspecify.annotations.Nullable;
  * receives before any of it becomes live, in steps of a few files. A node that fails may keep a
  * part of it, and the others keep theirs; loading again does no harm.
  *
- * <p>Takes the options of {@code sstableloader} and connects as it does. Do not use it in the
- * process of a node.
+ * <p>Takes the options of {@code sstableloader} and connects as it does; passwords may also be in
+ * the variables {@code PETRA_CQL_PASSWORD}, {@code PETRA_TRUSTSTORE_PASSWORD} and {@code
+ * PETRA_KEYSTORE_PASSWORD}. Do not use it in the process of a node.
  */
 public final class StoreLoader {
     private final LoaderOptions options;
@@ -92,7 +95,7 @@ public final class StoreLoader {
     public static int load(String... args) {
         DatabaseDescriptor.clientInitialization();
         try {
-            new StoreLoader(options(args), System.out).load();
+            new StoreLoader(options(args, System.getenv()), System.out).load();
             return 0;
         } catch (LoadException
                 | IOException
@@ -107,19 +110,52 @@ public final class StoreLoader {
         return 1;
     }
 
-    /** By reflection, because Cassandra's builder of these options is not public. */
-    private static LoaderOptions options(String[] args) {
+    /**
+     * By reflection, because Cassandra's builder of these options is not public.
+     *
+     * @param variables of the environment: passwords in them are for options that are not given,
+     *     because all users of a machine see the options of a process
+     */
+    static LoaderOptions options(String[] args, Map<String, String> variables) {
         try {
             Object builder = LoaderOptions.class.getMethod("builder").invoke(null);
             Method parse = builder.getClass().getMethod("parseArgs", String[].class);
             parse.setAccessible(true);
             Object parsed = parse.invoke(builder, (Object) args);
+            addPasswords(parsed, variables);
             Method build = builder.getClass().getMethod("build");
             build.setAccessible(true);
             return (LoaderOptions) build.invoke(parsed);
         } catch (ReflectiveOperationException e) {
             throw new IllegalStateException("This Cassandra has an unknown sstableloader", e);
         }
+    }
+
+    /** Not as further arguments: their parser takes quotes off, and a leading - for an option. */
+    private static void addPasswords(Object builder, Map<String, String> variables)
+            throws ReflectiveOperationException {
+        String password = variables.get("PETRA_CQL_PASSWORD");
+        // Cassandra refuses a password without a user.
+        if (password != null
+                && field(builder, "user").get(builder) != null
+                && field(builder, "passwd").get(builder) == null)
+            field(builder, "passwd").set(builder, password);
+
+        Field options = field(builder, "clientEncOptions");
+        EncryptionOptions encryption = (EncryptionOptions) options.get(builder);
+        String truststore = variables.get("PETRA_TRUSTSTORE_PASSWORD");
+        if (truststore != null && encryption.truststore_password == null)
+            encryption = encryption.withTrustStorePassword(truststore);
+        String keystore = variables.get("PETRA_KEYSTORE_PASSWORD");
+        if (keystore != null && encryption.keystore_password == null)
+            encryption = encryption.withKeyStorePassword(keystore);
+        options.set(builder, encryption);
+    }
+
+    private static Field field(Object builder, String name) throws ReflectiveOperationException {
+        Field field = builder.getClass().getDeclaredField(name);
+        field.setAccessible(true);
+        return field;
     }
 
     private void load() throws LoadException, IOException, InterruptedException {
