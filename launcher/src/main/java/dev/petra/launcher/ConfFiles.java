@@ -59,8 +59,10 @@ final class ConfFiles {
 
     /** Writes the files that do not exist, or all. */
     void write() {
-        if (isAbsent(directory.yaml()))
-            WholeFile.write(directory.yaml(), CassandraYaml.text(config.yaml()));
+        String yaml = CassandraYaml.text(config.yaml());
+        // A container's has the passwords of the operator's own file.
+        if (config.overwriteConf()) WholeFile.writePrivate(directory.yaml(), yaml);
+        else if (isAbsent(directory.yaml())) WholeFile.write(directory.yaml(), yaml);
         if (isAbsent(directory.jvmOptions())) WholeFile.write(directory.jvmOptions(), jvmText());
         copyIfAbsent(
                 config.consoleLog() ? "logback-console.xml" : "logback.xml", directory.logback());

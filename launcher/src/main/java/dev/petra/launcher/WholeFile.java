@@ -9,7 +9,11 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
 import java.nio.file.StandardOpenOption;
+import java.nio.file.attribute.FileAttribute;
+import java.nio.file.attribute.PosixFilePermission;
+import java.nio.file.attribute.PosixFilePermissions;
 import java.util.Objects;
+import java.util.Set;
 
 /**
  * Writes files of a node that are whole or not there: also on a full disk, after a kill and after a
@@ -17,6 +21,9 @@ import java.util.Objects;
  * file that was written is there after a power loss, if its directory is.
  */
 final class WholeFile {
+    private static final FileAttribute<Set<PosixFilePermission>> OWNER_ONLY =
+            PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rw-------"));
+
     private WholeFile() {}
 
     /**
@@ -29,17 +36,26 @@ final class WholeFile {
         write(file, text.getBytes(StandardCharsets.UTF_8));
     }
 
-    /** Does the same for bytes. */
-    static void write(Path file, byte[] content) {
+    /** Does the same for a text with passwords in it: nobody but its owner may ever read the file. */
+    static void writePrivate(Path file, String text) {
+        write(file, text.getBytes(StandardCharsets.UTF_8), OWNER_ONLY);
+    }
+
+    /** Does the same for bytes; the attributes are those of a new file. */
+    static void write(Path file, byte[] content, FileAttribute<?>... attributes) {
         // What a killed process left is overwritten.
         Path part = file.resolveSibling("." + file.getFileName() + ".part");
         try {
+            // It may have others.
+            if (attributes.length > 0) Files.deleteIfExists(part);
             try (FileChannel channel =
                     FileChannel.open(
                             part,
-                            StandardOpenOption.CREATE,
-                            StandardOpenOption.TRUNCATE_EXISTING,
-                            StandardOpenOption.WRITE)) {
+                            Set.of(
+                                    StandardOpenOption.CREATE,
+                                    StandardOpenOption.TRUNCATE_EXISTING,
+                                    StandardOpenOption.WRITE),
+                            attributes)) {
                 ByteBuffer buffer = ByteBuffer.wrap(content);
                 while (buffer.hasRemaining()) channel.write(buffer);
                 channel.force(true);

@@ -7,6 +7,7 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.attribute.PosixFilePermissions;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -119,6 +120,22 @@ final class ConfFilesTest {
         assertThat(Yaml.read(other.directory().yaml()))
                 .containsEntry("native_transport_port", 9999);
         assertThat(other.directory().jvmOptions()).content().contains("-Xmx1024m");
+    }
+
+    /** A container's cassandra.yaml has the passwords of keystores, and was readable by all. */
+    @Test
+    void anOverwrittenYamlIsReadByItsOwnerOnly() throws IOException {
+        Path yaml = dir.resolve("conf/cassandra.yaml");
+        for (Path before : new Path[] {yaml, yaml.resolveSibling(".cassandra.yaml.part")}) {
+            Files.writeString(before, "a: b\n");
+            Files.setPosixFilePermissions(before, PosixFilePermissions.fromString("rw-r--r--"));
+        }
+
+        new ConfFiles(NodeConfig.builder(dir).overwriteConf(true).build()).write();
+
+        assertThat(PosixFilePermissions.toString(Files.getPosixFilePermissions(yaml)))
+                .isEqualTo("rw-------");
+        assertThat(yaml).content().contains("listen_address");
     }
 
     @Test
