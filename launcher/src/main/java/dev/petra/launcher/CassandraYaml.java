@@ -16,20 +16,28 @@ final class CassandraYaml {
     private static final String SYNC_PERIOD = "commitlog_sync_period";
     private static final String PERIODIC = "periodic";
 
-    private static final String HEADER =
-            """
-            # Settings of this node, as Cassandra documents them. Written once: edit them as you like.
-            #
-            # The data folders are not listed. They lie beside this one (data, commitlog, hints,
-            # saved_caches, cdc_raw), which is where Cassandra looks by itself here.
-
-            """;
-
     private CassandraYaml() {}
 
-    /** The text of the file with {@link #settings}. */
-    static String text(Map<String, Object> asked) {
-        return HEADER + Yaml.dump(settings(asked));
+    /**
+     * The text of the file with {@link #settings}.
+     *
+     * @param overwritten whether each start writes it anew
+     */
+    static String text(Map<String, Object> asked, boolean overwritten) {
+        String head =
+                """
+                # Settings of this node, as Cassandra documents them. %s
+                #
+                # The data folders are not listed. They lie beside this one (data, commitlog, hints,
+                # saved_caches, cdc_raw), which is where Cassandra looks by itself here.
+
+                """
+                        .formatted(
+                                overwritten
+                                        ? "Written anew at each start:\n# do not edit them here;"
+                                                + " PETRA_YAML names a file with yours."
+                                        : "Written once: edit them as you like.");
+        return head + Yaml.dump(settings(asked));
     }
 
     /**

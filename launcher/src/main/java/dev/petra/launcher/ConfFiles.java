@@ -59,7 +59,7 @@ final class ConfFiles {
 
     /** Writes the files that do not exist, or all. */
     void write() {
-        String yaml = CassandraYaml.text(config.yaml());
+        String yaml = CassandraYaml.text(config.yaml(), config.overwriteConf());
         // A container's has the passwords of the operator's own file.
         if (config.overwriteConf()) WholeFile.writePrivate(directory.yaml(), yaml);
         else if (isAbsent(directory.yaml())) WholeFile.write(directory.yaml(), yaml);
@@ -72,7 +72,8 @@ final class ConfFiles {
     private String jvmText() {
         return JvmOptions.text(
                 config.heap().orElse(NodeConfig.DEFAULT_HEAP),
-                config.jmxPort().orElse(NodeConfig.DEFAULT_JMX_PORT));
+                config.jmxPort().orElse(NodeConfig.DEFAULT_JMX_PORT),
+                config.overwriteConf());
     }
 
     private boolean isAbsent(Path file) {

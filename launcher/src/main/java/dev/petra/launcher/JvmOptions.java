@@ -57,10 +57,14 @@ record JvmOptions(Path file, List<String> lines) {
         return ACCESS;
     }
 
-    /** The text of a new file. */
-    static String text(HeapSize heap, int jmxPort) {
+    /**
+     * The text of a new file.
+     *
+     * @param overwritten whether each start writes it anew
+     */
+    static String text(HeapSize heap, int jmxPort, boolean overwritten) {
         return """
-        # Options of this node's JVM, one a line. Written once: edit them as you like.
+        # Options of this node's JVM, one a line. %4$s
 
         # Cassandra sizes its caches and memtables by the heap. Direct memory is half of it, as
         # cassandra-env.sh has it. RocksDB's memory comes on top.
@@ -79,7 +83,14 @@ record JvmOptions(Path file, List<String> lines) {
         -XX:+HeapDumpOnOutOfMemoryError
         -XX:+ExitOnOutOfMemoryError
         """
-                .formatted(heap.jvm(), heap.mebibytes() / 2, jmxPort);
+                .formatted(
+                        heap.jvm(),
+                        heap.mebibytes() / 2,
+                        jmxPort,
+                        overwritten
+                                ? "Written anew at each start:\n# do not edit them here; those in"
+                                        + " JVM_EXTRA_OPTS come behind these."
+                                : "Written once: edit them as you like.");
     }
 
     /** Reads the file of a node. */

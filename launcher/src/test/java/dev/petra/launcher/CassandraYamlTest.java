@@ -25,7 +25,7 @@ final class CassandraYamlTest {
 
     @Test
     void theEngineIsAMemtableConfigurationAndNotTheDefault() {
-        assertThat(CassandraYaml.text(Map.of()))
+        assertThat(CassandraYaml.text(Map.of(), false))
                 .contains(
                         """
                         memtable:
@@ -79,7 +79,7 @@ final class CassandraYamlTest {
                         .seeds(List.of("127.0.0.1:7000", "127.0.0.2:7000"))
                         .build();
 
-        assertThat(CassandraYaml.text(config.yaml()))
+        assertThat(CassandraYaml.text(config.yaml(), false))
                 .contains("- seeds: \"127.0.0.1:7000,127.0.0.2:7000\"");
     }
 

@@ -138,6 +138,26 @@ final class ConfFilesTest {
         assertThat(yaml).content().contains("listen_address");
     }
 
+    /** Each start threw away what the head of the file had invited to write. */
+    @Test
+    void whatIsOverwrittenDoesNotInviteEdits() throws IOException {
+        Path yaml = dir.resolve("conf/cassandra.yaml");
+        Path jvm = dir.resolve("conf/jvm.options");
+        for (Path file : new Path[] {yaml, jvm})
+            assertThat(file).content().contains("Written once: edit them as you like.");
+
+        new ConfFiles(NodeConfig.builder(dir).overwriteConf(true).build()).write();
+
+        for (Path file : new Path[] {yaml, jvm})
+            assertThat(file).content().doesNotContain("as you like");
+        assertThat(Files.readAllLines(yaml).get(1))
+                .startsWith("# do not edit them here")
+                .contains("PETRA_YAML");
+        assertThat(Files.readAllLines(jvm).get(1))
+                .startsWith("# do not edit them here")
+                .contains("JVM_EXTRA_OPTS");
+    }
+
     @Test
     void aPortThatIsNoNumberIsAnErrorThatNamesTheFile() throws IOException {
         Path yaml = dir.resolve("conf/cassandra.yaml");
