@@ -205,7 +205,8 @@ public final class CqlClient implements AutoCloseable {
                 .withString(
                         DefaultDriverOption.LOAD_BALANCING_POLICY_CLASS,
                         "DcInferringLoadBalancingPolicy")
-                .withInt(DefaultDriverOption.REQUEST_PAGE_SIZE, 1000)
+                // As cqlsh: a page of large rows must fit into the small heap of the image's command.
+                .withInt(DefaultDriverOption.REQUEST_PAGE_SIZE, 100)
                 .withBoolean(DefaultDriverOption.METADATA_SCHEMA_ENABLED, false)
                 .withBoolean(DefaultDriverOption.METADATA_TOKEN_MAP_ENABLED, false)
                 .withInt(DefaultDriverOption.NETTY_IO_SIZE, 1)
