@@ -64,7 +64,9 @@ public interface ClusterNodes {
     /** The place of a node's log, for messages: "see …". */
     String log(int number);
 
-    /** Stops the running nodes and deletes the cluster, if it exists; nothing if a node is refused. */
+    /**
+     * Stops the running nodes and deletes the cluster, if it exists; nothing if a node is refused.
+     */
     default void deleteAll() {
         List<Integer> present = present();
         present.forEach(this::checkDeletable);

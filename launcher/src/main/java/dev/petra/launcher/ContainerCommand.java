@@ -85,9 +85,9 @@ final class ContainerCommand implements Callable<Integer> {
             if (argument.equals("-f") || argument.equals("-R")) continue;
             if (!argument.matches("(?s)-[DX].+"))
                 throw new NodeException(
-                        ("'%s' is no argument of this image, which takes -f, -R, -D<property>=<value> and -X…:"
-                                        + " other JVM options go into JVM_EXTRA_OPTS, settings of Cassandra"
-                                        + " into the file of PETRA_YAML")
+                        ("'%s' is no argument of this image, which takes -f, -R,"
+                             + " -D<property>=<value> and -X…: other JVM options go into"
+                             + " JVM_EXTRA_OPTS, settings of Cassandra into the file of PETRA_YAML")
                                 .formatted(argument));
             options.add(argument);
         }

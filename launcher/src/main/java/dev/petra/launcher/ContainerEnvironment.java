@@ -140,7 +140,9 @@ final class ContainerEnvironment {
                 + "\n";
     }
 
-    /** The engine's settings: {@code PETRA_WRITE_BUFFER} is {@code write_buffer}. No password is. */
+    /**
+     * The engine's settings: {@code PETRA_WRITE_BUFFER} is {@code write_buffer}. No password is.
+     */
     private Map<String, String> engine() {
         Map<String, String> engine = new TreeMap<>();
         variables.forEach(

@@ -36,7 +36,9 @@ final class WholeFile {
         write(file, text.getBytes(StandardCharsets.UTF_8));
     }
 
-    /** Does the same for a text with passwords in it: nobody but its owner may ever read the file. */
+    /**
+     * Does the same for a text with passwords in it: nobody but its owner may ever read the file.
+     */
     static void writePrivate(Path file, String text) {
         write(file, text.getBytes(StandardCharsets.UTF_8), OWNER_ONLY);
     }

@@ -124,8 +124,7 @@ final class ScriptsTest {
                 .isEqualTo("<--><-f><-Da=b c>");
         // As with Cassandra's official image.
         assertThat(run(temp, variables, entrypoint, "-f").output()).isEqualTo("<--><-f>");
-        assertThat(run(temp, variables, entrypoint, "other", "-f").output())
-                .isEqualTo("other<-f>");
+        assertThat(run(temp, variables, entrypoint, "other", "-f").output()).isEqualTo("other<-f>");
     }
 
     /** The JVM must be able to read arguments from a file without a name. */

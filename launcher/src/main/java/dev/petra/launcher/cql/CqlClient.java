@@ -205,7 +205,8 @@ public final class CqlClient implements AutoCloseable {
                 .withString(
                         DefaultDriverOption.LOAD_BALANCING_POLICY_CLASS,
                         "DcInferringLoadBalancingPolicy")
-                // As cqlsh: a page of large rows must fit into the small heap of the image's command.
+                // As cqlsh: a page of large rows must fit into the small heap of the image's
+                // command.
                 .withInt(DefaultDriverOption.REQUEST_PAGE_SIZE, 100)
                 .withBoolean(DefaultDriverOption.METADATA_SCHEMA_ENABLED, false)
                 .withBoolean(DefaultDriverOption.METADATA_TOKEN_MAP_ENABLED, false)
@@ -233,7 +234,9 @@ public final class CqlClient implements AutoCloseable {
                 e);
     }
 
-    /** Without a password: of a syntax error only where it is, since the message quotes the text. */
+    /**
+     * Without a password: of a syntax error only where it is, since the message quotes the text.
+     */
     static String reason(RuntimeException e, String statement) {
         String message = String.valueOf(e.getMessage());
         if (!(e instanceof SyntaxError) || !PASSWORD.matcher(statement).find()) return message;

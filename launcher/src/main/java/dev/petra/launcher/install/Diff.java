@@ -13,10 +13,11 @@ final class Diff {
     private static final int CONTEXT = 3;
     private static final String NO_NEWLINE = "\n\\ No newline at end of file\n";
 
-    /** What a line sets a password to, and all behind it, up to the line's end: it is for people. */
+    /**
+     * What a line sets a password to, and all behind it, up to the line's end: it is for people.
+     */
     private static final Pattern PASSWORD =
-            Pattern.compile(
-                    "(password[\\w.-]*[\"']?\\s*[=:]\\s*)\\S.*", Pattern.CASE_INSENSITIVE);
+            Pattern.compile("(password[\\w.-]*[\"']?\\s*[=:]\\s*)\\S.*", Pattern.CASE_INSENSITIVE);
 
     private Diff() {}
 

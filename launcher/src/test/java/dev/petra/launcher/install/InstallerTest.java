@@ -84,10 +84,7 @@ final class InstallerTest {
     void aNodeThatWouldRunOnAnotherJavaIsRefused(Kind kind) throws IOException {
         FakeCassandra cassandra = make(kind);
         boolean tarball = kind == Kind.TARBALL;
-        Path file =
-                tarball
-                        ? cassandra.home().resolve("bin/cassandra.in.sh")
-                        : cassandra.service();
+        Path file = tarball ? cassandra.home().resolve("bin/cassandra.in.sh") : cassandra.service();
         Path jdk = Files.createDirectories(directory.resolve("jdk/bin")).getParent();
         Path java = Files.writeString(jdk.resolve("bin/java"), "");
         String before = tarball ? Files.readString(file) : "";
