@@ -83,11 +83,12 @@ final class ContainerCommand implements Callable<Integer> {
         for (String argument : given) {
             // In the foreground, and as whatever user: so it is anyway.
             if (argument.equals("-f") || argument.equals("-R")) continue;
-            if (!argument.matches("(?s)-[DX].+"))
+            if (!argument.matches("(?s)-D.+|-X(?!m[sxn]).+"))
                 throw new NodeException(
                         ("'%s' is no argument of this image, which takes -f, -R,"
-                             + " -D<property>=<value> and -X…: other JVM options go into"
-                             + " JVM_EXTRA_OPTS, settings of Cassandra into the file of PETRA_YAML")
+                             + " -D<property>=<value> and -X…: the heap is set by MAX_HEAP_SIZE,"
+                             + " other JVM options go into JVM_EXTRA_OPTS, settings of Cassandra"
+                             + " into the file of PETRA_YAML")
                                 .formatted(argument));
             options.add(argument);
         }

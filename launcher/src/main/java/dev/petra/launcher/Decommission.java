@@ -16,9 +16,12 @@ final class Decommission {
      * command began that and was ended, of which {@code nodetool decommission} says nothing and
      * reports success at once.
      *
-     * @throws NodeException if it has not left
+     * @throws NodeException if it has not left, or, before anything is done, if it cannot be
+     *     deleted
      */
     static void run(ClusterNodes nodes, int number) {
+        // Else it would have left, and each command would try in vain to delete it.
+        nodes.checkDeletable(number);
         ClusterCommand.nodetool(nodes, number, "decommission", "-f");
         String mode = mode(nodes, number);
         while (mode.equals("LEAVING")) {

@@ -36,7 +36,7 @@ final class ContainerCommandTest {
     }
 
     @ParameterizedTest
-    @ValueSource(strings = {"-p", "-D", "-X", "-H", "pid", "--dir", ""})
+    @ValueSource(strings = {"-p", "-D", "-X", "-Xmx1g", "-Xms1g", "-H", "pid", "--dir", ""})
     void othersAreRefusedByName(String argument) {
         assertThatThrownBy(() -> ContainerCommand.forTheJvm(List.of("-f", argument)))
                 .isInstanceOf(NodeException.class)

@@ -14,7 +14,7 @@ import org.junit.jupiter.api.Test;
 /** When a node has left. */
 class DecommissionTest {
     /** A node with one mode after the other; the last stays. */
-    private static final class Leaving implements ClusterNodes {
+    private static class Leaving implements ClusterNodes {
         private final Deque<String> modes;
         private final int exitCode;
         private final List<String> done = new ArrayList<>();
@@ -110,6 +110,25 @@ class DecommissionTest {
         nodes.isKilledAtStop = false;
         assertThat(Decommission.finish(nodes)).containsExactly(2);
         assertThat(nodes.done).endsWith("stop 2", "delete 2");
+    }
+
+    /** As one whose directory is a link: it had left, and stood in the way of each command. */
+    @Test
+    void aNodeThatCannotBeDeletedStays() {
+        Leaving linked =
+                new Leaving(0, "Mode: DECOMMISSIONED") {
+                    @Override
+                    public NodeTool.Result nodetool(int number, String... arguments) {
+                        throw new AssertionError();
+                    }
+
+                    @Override
+                    public void checkDeletable(int number) {
+                        throw new NodeException("a link");
+                    }
+                };
+        assertThatThrownBy(() -> Decommission.run(linked, 2)).hasMessage("a link");
+        assertThat(linked.done).isEmpty();
     }
 
     @Test

@@ -139,16 +139,17 @@ record Layout(Path home, Path conf, Optional<Path> script, List<Jar> jars) {
     }
 
     /**
-     * Where {@code JAVA_HOME} may be set: for the service of a package, which reads {@code
-     * /etc/default/cassandra} on Debian and Red Hat, or by hand in the script.
+     * Where {@code JAVA_HOME} may be set, the file that is read last first: by hand in the script,
+     * or for the service of a package, which reads {@code /etc/default/cassandra} on Debian and Red
+     * Hat.
      */
     List<Path> javaHomeFiles() {
         List<Path> files = new ArrayList<>();
+        script.ifPresent(files::add);
         for (Path folder = conf; folder != null; folder = folder.getParent()) {
             Path ofService = folder.resolve("default").resolve("cassandra");
             if (folder.endsWith("etc") && Files.isRegularFile(ofService)) files.add(ofService);
         }
-        script.ifPresent(files::add);
         return files;
     }
 

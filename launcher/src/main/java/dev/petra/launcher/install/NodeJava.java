@@ -6,10 +6,12 @@ import static java.nio.charset.StandardCharsets.UTF_8;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import org.jspecify.annotations.Nullable;
 
 /**
  * The Java that an installed Cassandra starts its node with: that of {@code JAVA_HOME}, which its
@@ -64,10 +66,16 @@ final class NodeJava {
                             + ": install a JDK "
                             + NEEDED
                             + ", and set JAVA_HOME to it in "
-                            + layout.javaHomeFiles().stream()
-                                    .findFirst()
-                                    .map(Path::toString)
-                                    .orElse("the node's environment"));
+                            + where(layout.javaHomeFiles(), home.isPresent() ? from : null));
+    }
+
+    /** The file that sets it, if one does: it is read behind the others. */
+    private static String where(List<Path> files, @Nullable String set) {
+        if (files.isEmpty()) return "the node's environment";
+        if (set != null && files.contains(Path.of(set))) return set;
+        return files.get(files.size() - 1)
+                + ", as a path that no shell has to find out; what a unit of systemd sets is not"
+                + " seen";
     }
 
     private static String onPath(String path) {

@@ -105,7 +105,16 @@ final class InstallerTest {
                         .hasMessageContaining("needs Java 17: install a JDK 17, and set JAVA_HOME")
                         .hasMessageContaining("to it in " + file);
         }
-        if (!tarball) return;
+        if (!tarball) {
+            // The script is read behind the settings of the service.
+            Path script = cassandra.home().resolve("cassandra.in.sh");
+            Files.writeString(
+                    script, Files.readString(script) + "\nJAVA_HOME=" + jdk("11.0.2") + "\n");
+            assertThatThrownBy(() -> cassandra.install(plugin))
+                    .hasMessageContaining("/bin/java, by " + script + ")")
+                    .hasMessageContaining("to it in " + script);
+            return;
+        }
         // Only a shell could tell: that of the environment, which runs this test.
         Files.writeString(file, before + "JAVA_HOME=$(which-java)\n");
         assertThat(cassandra.install(plugin).isEmpty()).isFalse();
