@@ -1576,6 +1576,10 @@ class MigrationIT {
     @Test
     @Order(Integer.MAX_VALUE)
     void aKillBeforeAWayInCanBeginLosesNothing() throws Exception {
+        // An ALTER of a test with crashes may be in the log only, see isInEngine: what it begins at
+        // the next start would fail there as well, and end it.
+        node.process().kill();
+        restart();
         TestNode.awaitMigrations(session, MOVES);
         fillOneSSTable("unbegun_killed", "default");
         beginNoMoreThanOnce();
