@@ -698,10 +698,8 @@ public final class ReopenableDatabase {
             notOpened(Refusal.damagedStore(e), e, MOST_PAUSE_NANOS);
             throw e;
         } catch (WriteStallException e) {
-            // There is no room after all: what was known before is true. Each attempt replays the
-            // log.
-            healAt = System.nanoTime() + openPause;
-            openPause = Math.min(2 * openPause, MOST_UNKNOWN_PAUSE_NANOS);
+            // There is no room after all: what was known before is true.
+            rest(MOST_UNKNOWN_PAUSE_NANOS);
             throw e;
         } catch (RuntimeException | Error e) {
             notOpened(Refusal.notOpened(e), e, MOST_UNKNOWN_PAUSE_NANOS);
@@ -712,12 +710,16 @@ public final class ReopenableDatabase {
         else logger.info("The disk of {} has room again; writes go on", name());
     }
 
-    /** Each attempt replays the log, and reads wait for it. */
     private void notOpened(Refusal reason, Throwable e, long mostPause) {
         refusal.set(reason);
+        rest(mostPause);
+        logger.error("The store of {} cannot be opened anew", name(), e);
+    }
+
+    /** Each attempt replays the log, and reads wait for it: the next one is made later. */
+    private void rest(long mostPause) {
         healAt = System.nanoTime() + openPause;
         openPause = Math.min(2 * openPause, mostPause);
-        logger.error("The store of {} cannot be opened anew", name(), e);
     }
 
     /** Whether {@link #heal} is worth an attempt. */

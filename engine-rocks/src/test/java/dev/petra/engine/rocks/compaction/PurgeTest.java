@@ -567,32 +567,42 @@ class PurgeTest {
         assertThat(stored()).isEmpty();
     }
 
+    /** A purge that stands still in its midst, until it is let go. */
+    private final class HeldPurge {
+        private final AtomicReference<Thread> purging = new AtomicReference<>();
+        private final AtomicInteger asked = new AtomicInteger();
+        final CountDownLatch isHeld = new CountDownLatch(1);
+        final CountDownLatch goesOn = new CountDownLatch(1);
+
+        /** What the store asks its host. */
+        boolean mayPurge() {
+            // The third time it has begun, and asks what to push down.
+            if (Thread.currentThread() == purging.get() && asked.incrementAndGet() == 3) {
+                isHeld.countDown();
+                Uninterruptibles.awaitUninterruptibly(goesOn);
+            }
+            return true;
+        }
+
+        CompletableFuture<Void> begin() {
+            return CompletableFuture.runAsync(
+                    () -> {
+                        purging.set(Thread.currentThread());
+                        store.compact(List.of());
+                    });
+        }
+    }
+
     /** It began when the other had ended, which the same command stops. */
     @Test
     void aPurgeThatWaitsForAnotherCanBeStopped() throws Exception {
-        AtomicReference<Thread> purging = new AtomicReference<>();
-        AtomicInteger asked = new AtomicInteger();
-        CountDownLatch isHeld = new CountDownLatch(1);
-        CountDownLatch goesOn = new CountDownLatch(1);
-        open(
-                () -> {
-                    // The third time it has begun, and asks what to push down.
-                    if (Thread.currentThread() == purging.get() && asked.incrementAndGet() == 3) {
-                        isHeld.countDown();
-                        Uninterruptibles.awaitUninterruptibly(goesOn);
-                    }
-                    return true;
-                });
+        HeldPurge held = new HeldPurge();
+        open(held::mayPurge);
         rows("x", 0, 3, 1);
         store.write(update("x").at(2).now(LONG_AGO).deleteRow(0).deleteRow(1).deleteRow(2).build());
-        var first =
-                CompletableFuture.runAsync(
-                        () -> {
-                            purging.set(Thread.currentThread());
-                            store.compact(List.of());
-                        });
+        var first = held.begin();
         try {
-            isHeld.await();
+            held.isHeld.await();
             var second = CompletableFuture.runAsync(() -> store.compact(List.of()));
             Tables.await(
                     "the end of the one that waits",
@@ -603,7 +613,7 @@ class PurgeTest {
             assertThatThrownBy(second::get).hasCauseInstanceOf(CompactionStoppedException.class);
             assertThat(first.isDone()).isFalse();
         } finally {
-            goesOn.countDown();
+            held.goesOn.countDown();
         }
         assertThatThrownBy(first::get).hasCauseInstanceOf(CompactionStoppedException.class);
         store.compact(List.of());
@@ -883,19 +893,8 @@ class PurgeTest {
      */
     @Test
     void noneThatAnotherHidesGoesWhileAPurgeRuns() throws Exception {
-        AtomicReference<Thread> purging = new AtomicReference<>();
-        AtomicInteger asked = new AtomicInteger();
-        CountDownLatch isHeld = new CountDownLatch(1);
-        CountDownLatch goesOn = new CountDownLatch(1);
-        open(
-                () -> {
-                    // The third time it has begun, and asks what to push down.
-                    if (Thread.currentThread() == purging.get() && asked.incrementAndGet() == 3) {
-                        isHeld.countDown();
-                        Uninterruptibles.awaitUninterruptibly(goesOn);
-                    }
-                    return true;
-                });
+        HeldPurge held = new HeldPurge();
+        open(held::mayPurge);
         store.write(update("q").at(5).deleteRange(ClusteringBound.BOTTOM, table.before(5)).build());
         store.write(
                 update("q")
@@ -904,19 +903,14 @@ class PurgeTest {
                         .deleteRange(ClusteringBound.BOTTOM, table.before(9))
                         .build());
         StoreContext context = Tables.context(store);
-        var compaction =
-                CompletableFuture.runAsync(
-                        () -> {
-                            purging.set(Thread.currentThread());
-                            store.compact(List.of());
-                        });
+        var compaction = held.begin();
         try {
-            isHeld.await();
+            held.isHeld.await();
             context.superseded().met(500, 1, Keys.direct(position("q")));
             assertThat(context.superseded().isThere()).isTrue();
             Tables.removeHidden(store);
         } finally {
-            goesOn.countDown();
+            held.goesOn.countDown();
         }
         compaction.get();
         store.write(update("q").at(4).row(3).set("v", "hidden").build());
