@@ -11,6 +11,7 @@ import dev.petra.engine.TableStore;
 import dev.petra.engine.index.TermEntry;
 import dev.petra.engine.index.TermIndexes;
 import dev.petra.engine.rocks.db.Database;
+import dev.petra.engine.rocks.db.DirectoryLock;
 import dev.petra.engine.rocks.db.ReopenableDatabase;
 import dev.petra.engine.rocks.db.RocksErrors;
 import dev.petra.engine.rocks.db.SharedResources;
@@ -108,7 +109,8 @@ final class RocksStore implements TableStore, LogSyncer.Log {
             StoreSpec spec) {
         StoreDescriptor file = new StoreDescriptor(spec);
         boolean create = file.prepare();
-        StoreDirectory.delete(spec.directory().resolve(StoreDescriptor.STREAMS));
+        // Before it is opened: a full disk may need the room for that.
+        if (!create) deleteStreams(spec.directory());
         WriteStallRetry room =
                 new WriteStallRetry(
                         spec.displayName(),
@@ -132,6 +134,14 @@ final class RocksStore implements TableStore, LogSyncer.Log {
             }
         } finally {
             if (!complete) reconciler.close();
+        }
+    }
+
+    private static void deleteStreams(Path directory) {
+        try (DirectoryLock unused = DirectoryLock.take(directory)) {
+            StoreDirectory.delete(directory.resolve(StoreDescriptor.STREAMS));
+        } catch (IOException e) {
+            throw new FSReadError(e, directory);
         }
     }
 

@@ -811,7 +811,9 @@ public final class Database implements AutoCloseable {
             db.syncWal();
             return true;
         } catch (RocksDBException e) {
-            if (!RocksErrors.isAfterFailure(e)) log.syncFailed(String.valueOf(e.getMessage()));
+            if (RocksErrors.isLogFull(e)) logFull = true;
+            else if (!RocksErrors.isAfterFailure(e))
+                log.syncFailed(String.valueOf(e.getMessage()));
             checkSyncs();
             if (!isLogFull()) throw e;
             return false;

@@ -127,6 +127,7 @@ public final class ReopenableDatabase {
         boolean complete = false;
         try {
             this.hasData = StoreOpening.hasData(opened.database());
+            mark.opened();
             complete = true;
         } catch (RocksDBException e) {
             throw onRead(e);
@@ -577,6 +578,7 @@ public final class ReopenableDatabase {
         hasData = true;
         index.opened();
         refusal.set(null);
+        mark.opened();
         // Last: nobody uses it before, and what is found in it from here on counts.
         opened = fresh;
     }

@@ -67,6 +67,11 @@ public final class RocksErrors {
         return isFull(e) && APPEND.matcher(String.valueOf(e.getMessage())).find();
     }
 
+    /** The same of a line of RocksDB's log. */
+    static boolean isLogFull(String message) {
+        return APPEND.matcher(message).find() && FullDisk.isSaidBy(message);
+    }
+
     /** The log could not be synced. */
     public static boolean isLogSync(String message) {
         return SYNC.matcher(message).find();

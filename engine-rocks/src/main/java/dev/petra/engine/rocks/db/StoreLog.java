@@ -23,7 +23,8 @@ public final class StoreLog extends org.rocksdb.Logger {
 
     /**
      * Of {@code DBImpl::SyncWalImpl}, whichever thread syncs, while all others that sync wait. The
-     * exception is a sync that was not tried, because the log had an error before.
+     * exception is a sync that was not tried, because the log had an error before, or has no room
+     * for what it is to write first.
      */
     private static final String SYNC_FAILED = "WAL Sync error";
 
@@ -62,7 +63,10 @@ public final class StoreLog extends org.rocksdb.Logger {
 
     @Override
     protected void log(InfoLogLevel level, String message) {
-        boolean failed = message.contains(SYNC_FAILED) && !RocksErrors.isAfterFailure(message);
+        boolean failed =
+                message.contains(SYNC_FAILED)
+                        && !RocksErrors.isAfterFailure(message)
+                        && !RocksErrors.isLogFull(message);
         // Of the directory, by which a log has its name, RocksDB says nothing else.
         if (failed || (RocksErrors.isLogSync(message) && !message.contains(CHECKPOINT_FAILED)))
             syncFailed(message);

@@ -68,7 +68,10 @@ final class StoreOpening {
         if (indexed && indexDamaged) options.index().getOptions().setDisableAutoCompactions(true);
         List<ColumnFamilyHandle> handles = new ArrayList<>();
         try {
-            if (!create) LogCheck.run(spec.directory());
+            if (!create)
+                try (DirectoryLock unused = DirectoryLock.take(spec.directory())) {
+                    LogCheck.run(spec.directory());
+                }
             options.database.setMaxFileOpeningThreads(openingThreads());
             List<Path> blobs = create ? List.of() : files("*.blob");
             // Before there is a log: what fails from then on is reported to it.

@@ -58,6 +58,15 @@ public final class StoreSync {
         if (whole) mark.set(database.db, database.families(), sequence, true);
     }
 
+    /**
+     * Files were ingested: from here on the store does not open without them.
+     *
+     * @param sequence up to which everything is in data files
+     */
+    public void ingested(Database database, long sequence) {
+        mark.ingested(database.db, database.families(), sequence);
+    }
+
     /** Whether there is something to sync. */
     public boolean isPending() {
         return !database.isClosed() && unsynced.isPending();

@@ -161,7 +161,7 @@ public final class Ingester {
         long before = writes.bytesWritten();
         // Most of it while writes go on.
         database.flush();
-        boolean[] taken = new boolean[1];
+        long[] taken = {-1};
         store.recordWriteBegins();
         try (IngestExternalFileOptions options =
                 new IngestExternalFileOptions().setMoveFiles(true)) {
@@ -182,7 +182,8 @@ public final class Ingester {
                                 // Large cells come before the rows that refer to them.
                                 take(database, false, large, options);
                                 take(database, true, data, options);
-                                taken[0] = true;
+                                // No write has run since all was flushed.
+                                taken[0] = database.db.getLatestSequenceNumber();
                                 logger.debug(
                                         "Writes of {} waited {} us for {} files",
                                         store.name(),
@@ -192,7 +193,9 @@ public final class Ingester {
         } finally {
             store.recordWriteEnds();
         }
-        return taken[0];
+        if (taken[0] < 0) return false;
+        sync.ingested(database, taken[0]);
+        return true;
     }
 
     private void take(

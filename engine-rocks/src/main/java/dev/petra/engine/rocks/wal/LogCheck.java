@@ -9,9 +9,10 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Checks whether the logs of a store have everything that was synced, before RocksDB opens them:
- * RocksDB takes any damage for the torn end that a crash leaves, ignores what is behind it, and
- * deletes the logs. Reads each log that is needed; changes nothing where something is missing.
+ * Checks whether the logs of a store and its MANIFEST have everything that was synced, before
+ * RocksDB opens them: RocksDB takes damage for the torn end that a crash leaves, ignores what is
+ * behind it, and deletes the logs, and the data files that it did not find named. Reads each log
+ * that is needed; changes nothing where something is missing.
  */
 public final class LogCheck {
     private static final Logger logger = LoggerFactory.getLogger(LogCheck.class);
@@ -69,6 +70,15 @@ public final class LogCheck {
                             + " on, and had asked for those from "
                             + known.firstLog()
                             + " on"
+                            + mend(directory));
+        Manifest.End end = manifest.end();
+        if (end.number() == known.manifest().number() && end.bytes() < known.manifest().bytes())
+            throw new Damage(
+                    manifest.file()
+                            + " cannot be read from byte "
+                            + end.bytes()
+                            + " on, and was synced up to byte "
+                            + known.manifest().bytes()
                             + mend(directory));
         for (int i = 0; i < known.logs().size(); i++) {
             SyncMark.Log log = known.logs().get(i);

@@ -40,7 +40,7 @@ final class LogRecords implements AutoCloseable {
     private final ByteBuffer block = ByteBuffer.allocate(BLOCK).order(ByteOrder.LITTLE_ENDIAN);
 
     /** Where the block lies in the file. */
-    private long blockAt = -BLOCK;
+    private long blockAt;
 
     private byte[] record = new byte[64];
     private int recordLength;
@@ -52,11 +52,28 @@ final class LogRecords implements AutoCloseable {
      * @param kept so many bytes of each record are wanted
      */
     LogRecords(Path file, long number, int kept) throws IOException {
+        this(file, number, kept, 0);
+    }
+
+    /**
+     * @param from where a record begins, or would
+     */
+    LogRecords(Path file, long number, int kept, long from) throws IOException {
         this.channel = FileChannel.open(file, StandardOpenOption.READ);
         this.number = number;
         this.kept = kept;
+        this.blockAt = from - from % BLOCK - BLOCK;
         // Nothing is left of the block before the first.
         block.position(BLOCK);
+        if (from % BLOCK == 0) return;
+        boolean complete = false;
+        try {
+            nextBlock();
+            block.position(Math.min((int) (from % BLOCK), block.limit()));
+            complete = true;
+        } finally {
+            if (!complete) channel.close();
+        }
     }
 
     /** Goes to the next record. False at the end, or where it is not a whole one. */
@@ -102,14 +119,16 @@ final class LogRecords implements AutoCloseable {
                                 && block.remaining() >= HEADER
                                 && block.get(at + TYPE_AT) == 0
                                 && block.getShort(at + 4) == 0);
-        if (filled) {
-            blockAt += BLOCK;
-            block.clear();
-            while (block.hasRemaining())
-                if (channel.read(block, blockAt + block.position()) < 0) break;
-            block.flip();
-        }
+        if (filled) nextBlock();
         return block.remaining() >= HEADER;
+    }
+
+    private void nextBlock() throws IOException {
+        blockAt += BLOCK;
+        block.clear();
+        while (block.hasRemaining())
+            if (channel.read(block, blockAt + block.position()) < 0) break;
+        block.flip();
     }
 
     private void keep(int from, int length) {

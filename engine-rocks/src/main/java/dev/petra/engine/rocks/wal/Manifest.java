@@ -4,10 +4,12 @@ package dev.petra.engine.rocks.wal;
 import java.io.IOException;
 import java.nio.BufferUnderflowException;
 import java.nio.ByteBuffer;
+import java.nio.channels.FileChannel;
 import java.nio.charset.CharacterCodingException;
 import java.nio.file.Files;
 import java.nio.file.InvalidPathException;
 import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
 import java.util.Arrays;
 import java.util.Collection;
 import java.util.HashMap;
@@ -24,8 +26,11 @@ import org.jspecify.annotations.Nullable;
  * @param lastLog before which some column family needs none
  * @param lastSequence that had been used when it was written last; all before {@code firstLog} is
  *     not above it
+ * @param end of what could be read
  */
-record Manifest(Path file, long firstLog, long lastLog, long lastSequence) {
+record Manifest(Path file, long firstLog, long lastLog, long lastSequence, End end) {
+    private static final String PREFIX = "MANIFEST-";
+
     private static final int COMPARATOR = 1;
     private static final int LOG_NUMBER = 2;
     private static final int NEXT_FILE_NUMBER = 3;
@@ -65,6 +70,16 @@ record Manifest(Path file, long firstLog, long lastLog, long lastSequence) {
     record DataFile(long number, long bytes, byte[] smallest) {}
 
     /**
+     * Where the whole records of a MANIFEST end.
+     *
+     * @param number of the MANIFEST; negative if none is known
+     * @param bytes before the end
+     */
+    record End(long number, long bytes) {
+        static final End UNKNOWN = new End(-1, 0);
+    }
+
+    /**
      * Reads the one that CURRENT names, as far as it can be read: what comes behind is torn off,
      * for RocksDB too.
      *
@@ -74,20 +89,54 @@ record Manifest(Path file, long firstLog, long lastLog, long lastSequence) {
     static Manifest read(Path directory) throws IOException {
         Path file = current(directory);
         Reading reading = new Reading(null);
-        read(file, reading);
+        long end = read(file, reading);
         LongSummaryStatistics needed =
                 reading.families.values().stream().mapToLong(Long::longValue).summaryStatistics();
         return new Manifest(
                 file,
                 Math.max(reading.firstLogToKeep, needed.getCount() == 0 ? 0 : needed.getMin()),
                 needed.getMax(),
-                reading.lastSequence);
+                reading.lastSequence,
+                new End(number(file), end));
+    }
+
+    /**
+     * Makes the one that CURRENT names durable, as far as it is whole by now. While the database is
+     * open.
+     *
+     * @param known of it or of another: what was seen before is not read again
+     * @throws IOException if it cannot be read or synced, also where RocksDB has just begun another
+     */
+    static End force(Path directory, End known) throws IOException {
+        Path file = current(directory);
+        long number = number(file);
+        long end;
+        try (LogRecords records =
+                new LogRecords(file, 0, 0, number == known.number ? known.bytes : 0)) {
+            while (records.next()) {}
+            end = records.offset();
+        }
+        // RocksDB syncs each record; the last one may be one that is being written.
+        try (FileChannel channel = FileChannel.open(file, StandardOpenOption.WRITE)) {
+            channel.force(false);
+        }
+        return new End(number, end);
+    }
+
+    private static long number(Path file) throws LogCheck.Damage {
+        String name = String.valueOf(file.getFileName());
+        try {
+            if (name.startsWith(PREFIX)) return Long.parseLong(name.substring(PREFIX.length()));
+        } catch (NumberFormatException e) {
+            throw new LogCheck.Damage(file + " has no number", e);
+        }
+        throw new LogCheck.Damage(file + " is no MANIFEST");
     }
 
     /** The data files that it names; the same errors. */
     static Collection<DataFile> dataFiles(Path directory) throws IOException {
         Map<Long, DataFile> files = new HashMap<>();
-        read(current(directory), new Reading(files));
+        var unused = read(current(directory), new Reading(files));
         return files.values();
     }
 
@@ -99,9 +148,11 @@ record Manifest(Path file, long firstLog, long lastLog, long lastSequence) {
         return file;
     }
 
-    private static void read(Path file, Reading reading) throws IOException {
+    /** Returns where it ends. */
+    private static long read(Path file, Reading reading) throws IOException {
         try (LogRecords records = new LogRecords(file, 0, Integer.MAX_VALUE)) {
             while (records.next()) reading.edit(records.record());
+            return records.offset();
         } catch (BufferUnderflowException
                 | IndexOutOfBoundsException
                 | IllegalArgumentException e) {

@@ -25,9 +25,9 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The file {@value #NAME}: up to where the logs of a store are known to be synced. Behind that,
- * what a crash left of a log is its torn end; before it, what cannot be read is damage ({@link
- * LogCheck}).
+ * The file {@value #NAME}: up to where the logs of a store, and its MANIFEST, are known to be
+ * synced. Behind that, what a crash left of them is a torn end; before it, what cannot be read is
+ * damage ({@link LogCheck}).
  *
  * <p>It is written after each sync and not synced itself, but now and then: what it says is true
  * whenever it was written, and an older one only tells less. Two places are written in turns, each
@@ -41,10 +41,15 @@ public final class SyncMark implements AutoCloseable {
     private static final Pattern LOG_NAME = Pattern.compile("[0-9]{6,18}\\.log");
 
     private static final int PLACE = 4 << 10;
-    private static final int MAGIC = 0x53594e31;
+    private static final int MAGIC = 0x53594e32;
 
-    /** Magic, count, checksum at the end. */
-    private static final int FIXED = 4 + 8 + 8 + 8 + 4 + 4;
+    /** Without the end of the MANIFEST. */
+    private static final int OLD_MAGIC = 0x53594e31;
+
+    /** All but the logs: magic, count, sequence number, first log, how many, checksum. */
+    private static final int OLD_FIXED = 4 + 8 + 8 + 8 + 4 + 4;
+
+    private static final int FIXED = OLD_FIXED + 8 + 8;
 
     private static final int MOST_LOGS = (PLACE - FIXED) / 16;
     private static final long FORCE_EVERY_NANOS = TimeUnit.SECONDS.toNanos(10);
@@ -66,8 +71,10 @@ public final class SyncMark implements AutoCloseable {
      * @param sequence that is durable, with all before
      * @param firstLog that was needed then
      * @param logs that hold them, in their order
+     * @param manifest up to where it was synced
      */
-    record Known(long count, long sequence, long firstLog, List<Log> logs) {}
+    record Known(
+            long count, long sequence, long firstLog, List<Log> logs, Manifest.End manifest) {}
 
     private final Path directory;
     private final ByteBuffer bytes =
@@ -85,6 +92,14 @@ public final class SyncMark implements AutoCloseable {
     private boolean closed;
     private long count;
     private long firstLog;
+    private Manifest.End manifest = Manifest.End.UNKNOWN;
+
+    /** The value of {@link #listings} when the MANIFEST was looked at. */
+    private long lookedAt = -1;
+
+    /** Whether files were ingested since: nothing but the MANIFEST tells of them. */
+    private boolean ingested;
+
     private long forcedAt = System.nanoTime() - FORCE_EVERY_NANOS;
     private boolean failing;
 
@@ -108,32 +123,81 @@ public final class SyncMark implements AutoCloseable {
      */
     public synchronized boolean set(
             RocksDB db, List<ColumnFamilyHandle> families, long sequence, boolean thorough) {
-        if (covers(sequence)) return true;
+        if (covers(sequence) && !(thorough && ingested)) return true;
         // Whoever still writes may outlive the wait for that; the file would stay open.
         if (closed) return false;
         try {
             if (thorough)
                 firstLog = db.getLongProperty(families.get(0), "rocksdb.min-log-number-to-keep");
+            long durable = Math.max(sequence, marked);
+            List<Log> needed = logs(db, families, durable);
+            boolean urgent = thorough && ingested;
+            if (urgent || (thorough && lookedAt != listings)) lookAtManifest();
             if (channel == null) open();
-            write(new Known(++count, sequence, firstLog, logs(db, families, sequence)));
-            marked = sequence;
+            write(new Known(++count, durable, firstLog, needed, manifest));
+            force(urgent);
+            if (urgent) ingested = false;
+            marked = durable;
             failing = false;
             return true;
         } catch (IOException | RocksDBException e) {
-            // The log is synced; only the note of it is missing, by which damage is found later.
-            if (!failing)
-                logger.error(
-                        "{} cannot be written. Writes are durable all the same, but if the log is"
-                                + " damaged later, that may be taken for the torn end that a crash"
-                                + " leaves. Check the disk; the file is written again as soon as"
-                                + " possible",
-                        directory.resolve(NAME),
-                        e);
-            failing = true;
-            // An interrupt of a thread that writes has closed it for all that come later.
-            reopen();
+            failed(e);
             return false;
         }
+    }
+
+    /**
+     * Says that files were ingested, which are in the MANIFEST by now, and that everything up to a
+     * sequence number is durable; durably. If that fails, the next thorough {@link #set} says it.
+     */
+    public synchronized void ingested(
+            RocksDB db, List<ColumnFamilyHandle> families, long sequence) {
+        ingested = true;
+        var unused = set(db, families, sequence, true);
+    }
+
+    /**
+     * Says that the database was opened, which begins another MANIFEST. What is in its logs may
+     * still be as durable as it was before.
+     */
+    public synchronized void opened() {
+        try {
+            Known before = closed ? null : read(directory);
+            // The operator removed it, or nothing was synced yet.
+            if (before == null) return;
+            lookAtManifest();
+            if (channel == null) open();
+            write(
+                    new Known(
+                            ++count, before.sequence, before.firstLog, before.logs, manifest));
+        } catch (IOException e) {
+            failed(e);
+        }
+    }
+
+    private void lookAtManifest() throws IOException {
+        try {
+            manifest = Manifest.force(directory, manifest);
+        } catch (NoSuchFileException | LogCheck.Damage e) {
+            logger.debug("A MANIFEST went since it was named", e);
+            manifest = Manifest.force(directory, manifest);
+        }
+        lookedAt = listings;
+    }
+
+    private void failed(Exception e) {
+        // The log is synced; only the note of it is missing, by which damage is found later.
+        if (!failing)
+            logger.error(
+                    "{} cannot be written. Writes are durable all the same, but if the log or the"
+                            + " MANIFEST is damaged later, that may be taken for the torn end that"
+                            + " a crash leaves. Check the disk; the file is written again as soon"
+                            + " as possible",
+                    directory.resolve(NAME),
+                    e);
+        failing = true;
+        // An interrupt of a thread that writes has closed it for all that come later.
+        reopen();
     }
 
     private void reopen() {
@@ -238,12 +302,17 @@ public final class SyncMark implements AutoCloseable {
         bytes.putInt(MAGIC).putLong(known.count).putLong(known.sequence).putLong(known.firstLog);
         bytes.putInt(known.logs.size());
         for (Log log : known.logs) bytes.putLong(log.number).putLong(log.first);
+        bytes.putLong(known.manifest.number()).putLong(known.manifest.bytes());
         bytes.putInt(checksum(bytes.duplicate().flip())).flip();
         long at = known.count % 2 * PLACE;
         while (bytes.hasRemaining()) file.write(bytes, at + bytes.position());
+    }
+
+    /** What was written becomes durable, if it is time for that. */
+    private void force(boolean urgent) throws IOException {
         long now = System.nanoTime();
-        if (now - forcedAt < FORCE_EVERY_NANOS) return;
-        file.force(false);
+        if (!urgent && now - forcedAt < FORCE_EVERY_NANOS) return;
+        Objects.requireNonNull(channel).force(false);
         forcedAt = now;
     }
 
@@ -275,16 +344,21 @@ public final class SyncMark implements AutoCloseable {
 
     private static @Nullable Known decoded(ByteBuffer in) {
         ByteBuffer all = in.duplicate();
-        if (in.remaining() < FIXED || in.getInt() != MAGIC) return null;
+        if (in.remaining() < OLD_FIXED) return null;
+        int magic = in.getInt();
+        if (magic != MAGIC && magic != OLD_MAGIC) return null;
+        int end = magic == MAGIC ? 8 + 8 : 0;
         long count = in.getLong();
         long sequence = in.getLong();
         long firstLog = in.getLong();
         int size = in.getInt();
-        if (size < 0 || size > MOST_LOGS || in.remaining() < size * 16 + 4) return null;
+        if (size < 0 || size > PLACE / 16 || in.remaining() < size * 16 + end + 4) return null;
         List<Log> logs = new ArrayList<>();
         for (int i = 0; i < size; i++) logs.add(new Log(in.getLong(), in.getLong()));
+        Manifest.End manifest =
+                end == 0 ? Manifest.End.UNKNOWN : new Manifest.End(in.getLong(), in.getLong());
         if (checksum(all.limit(in.position())) != in.getInt()) return null;
-        return new Known(count, sequence, firstLog, logs);
+        return new Known(count, sequence, firstLog, logs, manifest);
     }
 
     @Override

@@ -25,4 +25,25 @@ class StoreLogTest {
             assertThat(log.syncFailure()).as("the first one").contains(error);
         }
     }
+
+    /** RocksDB tries to go on by itself when the disk has room again, and may find none. */
+    @Test
+    void aSyncThatFoundNoRoomForWhatItWasToWriteIsNoFailureOfTheLog() {
+        try (StoreLog log = new StoreLog("t")) {
+            String append = "While appending to file: /d/000012.log: ";
+            log.log(
+                    InfoLogLevel.ERROR_LEVEL,
+                    "WAL Sync error IO error: No space left on device: "
+                            + append
+                            + "No space left on device");
+            log.log(
+                    InfoLogLevel.ERROR_LEVEL,
+                    "WAL Sync error IO error: " + append + "Disk quota exceeded");
+            assertThat(log.syncFailure()).isNull();
+            log.log(
+                    InfoLogLevel.ERROR_LEVEL,
+                    "WAL Sync error IO error: " + append + "Input/output error");
+            assertThat(log.syncFailure()).isNotNull();
+        }
+    }
 }
