@@ -12,6 +12,7 @@ import org.apache.cassandra.db.DataRange;
 import org.apache.cassandra.db.DecoratedKey;
 import org.apache.cassandra.db.EmptyIterators;
 import org.apache.cassandra.db.PartitionPosition;
+import org.apache.cassandra.db.ReadCommand;
 import org.apache.cassandra.db.ReadExecutionController;
 import org.apache.cassandra.db.SinglePartitionReadCommand;
 import org.apache.cassandra.db.Slices;
@@ -110,27 +111,42 @@ class Attempt {
         if (arrivals == ShadowCopy.NOT_CAUGHT_UP) return null;
         long moment = copy.clock.quietSince(stripe);
         if (moment == WriteClock.WRITING || !isAlike(command.metadata(), table)) return null;
-        // A clock that has gone back may have been ahead of itself when something was compacted.
-        long now = Math.max(nowInSeconds(), shadow.latest()) + AHEAD_SECONDS;
+        long now = ahead(nowInSeconds(), shadow);
         Comparison.Outcome outcome;
         try {
             outcome = compare(now);
         } catch (Comparison.SideFailure e) {
             isUnreadable = true;
-            failed(e);
+            failed(shadow, copy, e);
             return null;
         }
         // The clock first, by which all that was read comes before.
         isOfOneMoment =
                 copy.clock.isQuietSince(stripe, moment)
-                        && copy.hasAllSSTables()
-                        && copy.arrivalsIfCaughtUp() == arrivals
-                        && shadow.copy() == copy
-                        // Since then streams bring slices, which the shadow does not get.
-                        && !shadow.isPromoted()
-                        && shadow.cfs.metadata().equals(table)
+                        && isAsBefore(shadow, copy, table, arrivals)
                         && nowInSeconds() <= now;
         return isOfOneMoment || outcome.result() == Comparison.Result.TOO_LONG ? outcome : null;
+    }
+
+    /** A time as of which both are read: see {@link #AHEAD_SECONDS}. */
+    static long ahead(long nowInSec, Shadow shadow) {
+        // A clock that has gone back may have been ahead of itself when something was compacted.
+        return Math.max(nowInSec, shadow.latest()) + AHEAD_SECONDS;
+    }
+
+    /**
+     * Whether nothing but writes has changed the table or its shadow, or what the two mean.
+     *
+     * @param arrivals {@link ShadowCopy#arrivalsIfCaughtUp} from before
+     */
+    static boolean isAsBefore(
+            Shadow shadow, ShadowCopy copy, TableMetadata table, long arrivals) {
+        return copy.hasAllSSTables()
+                && copy.arrivalsIfCaughtUp() == arrivals
+                && shadow.copy() == copy
+                // Since then streams bring slices, which the shadow does not get.
+                && !shadow.isPromoted()
+                && shadow.cfs.metadata().equals(table);
     }
 
     /**
@@ -138,7 +154,7 @@ class Attempt {
      * keeps the table's definition as it was when it was prepared, and Cassandra prepares none anew
      * for most options, the memtable's among them.
      */
-    static boolean isComparable(Shadow shadow, SinglePartitionReadCommand command) {
+    static boolean isComparable(Shadow shadow, ReadCommand command) {
         return isAlike(command.metadata(), shadow.cfs.metadata());
     }
 
@@ -153,7 +169,8 @@ class Attempt {
                 && one.droppedColumns.equals(other.droppedColumns);
     }
 
-    private void failed(Comparison.SideFailure failure) {
+    /** One side could not be read. */
+    static void failed(Shadow shadow, ShadowCopy copy, Comparison.SideFailure failure) {
         if (!failure.isShadow) {
             NoSpamLogger.log(
                     logger,

@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.cassandra.shadow;
 
+import java.util.List;
 import java.util.concurrent.DelayQueue;
 import java.util.concurrent.Delayed;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
+import org.apache.cassandra.db.PartitionRangeReadCommand;
+import org.apache.cassandra.db.ReadCommand;
 import org.apache.cassandra.db.SinglePartitionReadCommand;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Runs reads of clients once more, on a table and on its shadow, and compares the answers. On a
- * thread of its own, a while after the read; what does not fit into the queue is passed over.
+ * Runs reads of clients once more, on a table and on its shadow, and compares the answers: of one
+ * partition, or of the first of a range. On a thread of its own, a while after the read; what does
+ * not fit into the queue is passed over.
  * Thread-safe.
  */
 final class ComparedReads {
@@ -26,7 +30,7 @@ final class ComparedReads {
     /** Rows of a partition that are compared; a client's limit may be less. */
     private static final int MAX_ROWS = 1_000;
 
-    private record Read(Shadow shadow, SinglePartitionReadCommand command, long due)
+    private record Read(Shadow shadow, ReadCommand command, long due)
             implements Delayed {
         @Override
         public long getDelay(TimeUnit unit) {
@@ -51,7 +55,7 @@ final class ComparedReads {
     }
 
     /** Takes a client's read. Never blocks. */
-    void add(Shadow shadow, SinglePartitionReadCommand command) {
+    void add(Shadow shadow, ReadCommand command) {
         if (size.incrementAndGet() <= MAX_WAITING && shadow.isCaughtUp()) {
             waiting.add(new Read(shadow, command, System.nanoTime() + DELAY_NANOS));
             return;
@@ -75,10 +79,8 @@ final class ComparedReads {
         }
     }
 
-    private static void compare(Shadow shadow, SinglePartitionReadCommand command)
-            throws InterruptedException {
-        Attempt.Extent extent = Attempt.Extent.rows(Math.min(MAX_ROWS, command.limits().count()));
-        Comparison.Outcome outcome = null;
+    private static void compare(Shadow shadow, ReadCommand command) throws InterruptedException {
+        int maxRows = Math.min(MAX_ROWS, command.limits().count());
         for (int pause : Attempt.PAUSES_MILLIS) {
             TimeUnit.MILLISECONDS.sleep(pause);
             ShadowCopy copy = shadow.copy();
@@ -90,14 +92,36 @@ final class ComparedReads {
                 shadow.statistics().passedOver.increment();
                 return;
             }
-            Attempt attempt = new Attempt(shadow, copy, command, extent);
-            outcome = attempt.run();
-            if (attempt.tableMicros() > 0) {
-                shadow.statistics().reads.update(attempt.tableMicros(), attempt.shadowMicros());
-                ShadowMetrics.read(attempt.tableMicros(), attempt.shadowMicros());
-            }
-            if (outcome != null) break;
+            boolean isCompared =
+                    command instanceof SinglePartitionReadCommand single
+                            ? compare(shadow, copy, single, maxRows)
+                            : compare(shadow, copy, (PartitionRangeReadCommand) command, maxRows);
+            if (isCompared) return;
         }
+        shadow.countNotComparable();
+    }
+
+    /** Returns false if there was no moment of which both answers are. */
+    private static boolean compare(
+            Shadow shadow, ShadowCopy copy, SinglePartitionReadCommand command, int maxRows) {
+        Attempt attempt = new Attempt(shadow, copy, command, Attempt.Extent.rows(maxRows));
+        Comparison.Outcome outcome = attempt.run();
+        if (attempt.tableMicros() > 0) {
+            shadow.statistics().reads.update(attempt.tableMicros(), attempt.shadowMicros());
+            ShadowMetrics.read(attempt.tableMicros(), attempt.shadowMicros());
+        }
+        if (outcome == null) return false;
         shadow.count(command.partitionKey(), outcome);
+        return true;
+    }
+
+    /** The same; each partition counts for itself. */
+    private static boolean compare(
+            Shadow shadow, ShadowCopy copy, PartitionRangeReadCommand command, int maxRows) {
+        List<RangeAttempt.Compared> compared =
+                new RangeAttempt(shadow, copy, command, maxRows).run();
+        if (compared == null) return false;
+        for (RangeAttempt.Compared each : compared) shadow.count(each.key(), each.outcome());
+        return true;
     }
 }

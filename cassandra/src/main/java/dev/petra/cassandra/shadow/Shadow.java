@@ -258,6 +258,12 @@ public final class Shadow {
         statistics.compared.increment();
     }
 
+    /** Counts a read of which there was no moment to compare at. */
+    void countNotComparable() {
+        statistics.notComparable.increment();
+        statistics.compared.increment();
+    }
+
     /**
      * Counts the differences that were found before the node was started, or by the shadow that
      * this one takes the place of. Throws nothing.

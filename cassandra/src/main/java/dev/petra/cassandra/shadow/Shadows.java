@@ -339,10 +339,9 @@ public final class Shadows {
                 || stopped
                 || shadow.isPromoted()
                 || command.indexQueryPlan() != null
-                || !(command instanceof SinglePartitionReadCommand single)
                 || ThreadLocalRandom.current().nextDouble() >= shadow.factory().share()) return;
         try {
-            reads.add(shadow, single);
+            reads.add(shadow, command);
         } catch (RuntimeException | Error e) {
             logger.error("A read of {} is not compared", shadow, e);
         }

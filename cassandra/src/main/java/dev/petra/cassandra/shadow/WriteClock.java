@@ -52,6 +52,13 @@ final class WriteClock {
         return done == all ? all : WRITING;
     }
 
+    /** The same for all stripes, each at a moment of its own. */
+    long[] quietSince() {
+        long[] moments = new long[STRIPES];
+        for (int stripe = 0; stripe < STRIPES; stripe++) moments[stripe] = quietSince(stripe);
+        return moments;
+    }
+
     /** Whether no write has begun since then. */
     boolean isQuietSince(int stripe, long moment) {
         // What was read comes before this look.

@@ -72,7 +72,7 @@ class ComparisonFindsMutantsTest {
     /** Those that no read of a partition shows as a difference. */
     private static final Set<String> NOT_OF_READS =
             Set.of(
-                    // In scans of several partitions.
+                    // In reads of ranges: RangeAttemptTest.
                     "scans-left-inclusively",
                     "skips-partitions-in-scans",
                     // In a compaction that nobody asks a shadow for.

@@ -181,6 +181,9 @@ class ShadowIT {
         }
         for (CompletableFuture<Void> writer : writers) writer.get(60, TimeUnit.SECONDS);
         Row row = compare("t", 200);
+        long before = told(row);
+        session.execute("SELECT * FROM ks.t");
+        row = await("t", now -> told(now) >= before + KEYS - 1);
         assertThat(differences()).as("seed %s", seed).isEmpty();
         assertThat(row.getLong("different")).as("seed %s", seed).isZero();
         assertThat(row.getLong("copies")).isEqualTo(1);
