@@ -29,20 +29,25 @@ final class RunningNodes {
      * jar among its arguments, by whatever path.
      */
     static OptionalLong find(Set<String> options, Path jar) {
-        if (!Files.isDirectory(PROCESSES)) return OptionalLong.empty();
-        try (DirectoryStream<Path> processes = Files.newDirectoryStream(PROCESSES, "[1-9]*")) {
+        return find(PROCESSES, options, jar);
+    }
+
+    /** The same, with another place of processes. */
+    static OptionalLong find(Path all, Set<String> options, Path jar) {
+        if (!Files.isDirectory(all)) return OptionalLong.empty();
+        try (DirectoryStream<Path> processes = Files.newDirectoryStream(all, "[1-9]*")) {
             for (Path process : processes)
                 if (isNode(process, options, jar))
                     return OptionalLong.of(Long.parseLong(process.getFileName().toString()));
             return OptionalLong.empty();
         } catch (IOException e) {
-            throw new InstallException("cannot read " + PROCESSES + ": " + e, e);
+            throw new InstallException("cannot read " + all + ": " + e, e);
         }
     }
 
     private static boolean isNode(Path process, Set<String> options, Path jar) {
         List<String> arguments = arguments(process);
-        return arguments.stream().anyMatch(options::contains)
+        return (arguments.stream().anyMatch(options::contains) && !hasOtherRoot(process))
                 || (arguments.contains(MAIN_CLASS)
                         && arguments.stream().anyMatch(each -> names(process, each, jar)));
     }
@@ -56,11 +61,26 @@ final class RunningNodes {
 
     private static boolean isSame(Path process, String element, Path jar) {
         try {
+            Path path = Path.of(element);
+            if (path.isAbsolute())
+                return hasOtherRoot(process)
+                        ? Files.isSameFile(
+                                process.resolve("root").resolve(path.getRoot().relativize(path)),
+                                jar)
+                        : path.equals(jar) || Files.isSameFile(path, jar);
             // Cassandra's script names jars relative to where it was started, if it was so itself.
-            Path path = process.resolve("cwd").resolve(element);
-            return path.equals(jar) || Files.isSameFile(path, jar);
+            return Files.isSameFile(process.resolve("cwd").resolve(path), jar);
         } catch (IOException | InvalidPathException e) {
             return false; // There is none, or the process ended meanwhile.
+        }
+    }
+
+    /** Whether paths mean something else to a process, which is in a container then. */
+    private static boolean hasOtherRoot(Path process) {
+        try {
+            return !Files.isSameFile(process.resolve("root"), Path.of("/"));
+        } catch (IOException e) {
+            return false; // Only root, and the user of the process, can tell.
         }
     }
 
