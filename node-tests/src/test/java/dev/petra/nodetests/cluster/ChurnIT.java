@@ -14,6 +14,7 @@ import dev.petra.launcher.NodeConfig;
 import dev.petra.launcher.NodeException;
 import dev.petra.launcher.NodeTool;
 import dev.petra.nodetests.fixture.Contents;
+import dev.petra.nodetests.fixture.OneOf;
 import dev.petra.nodetests.fixture.TestNode;
 import dev.petra.nodetests.fixture.Writer;
 import java.io.IOException;
@@ -49,6 +50,7 @@ import org.junit.jupiter.api.io.TempDir;
  * (not the timing), {@code -Dpetra.churn.mixed=true} gives every second node Cassandra's own
  * storage.
  */
+@OneOf(variants = "clusters that change", of = 3, number = 3)
 class ChurnIT {
     private static final int MINUTES = Integer.getInteger("petra.churn.minutes", 1);
     private static final long SEED = Long.getLong("petra.churn.seed", System.nanoTime() >>> 8);

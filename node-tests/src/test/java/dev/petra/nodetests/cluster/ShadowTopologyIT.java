@@ -9,7 +9,7 @@ import dev.petra.launcher.FreePorts;
 import dev.petra.launcher.NodeTool;
 import dev.petra.nodetests.fixture.Commands;
 import dev.petra.nodetests.fixture.Contents;
-import dev.petra.nodetests.fixture.Drawn;
+import dev.petra.nodetests.fixture.OneOf;
 import dev.petra.nodetests.fixture.ShadowTable;
 import dev.petra.nodetests.fixture.TestNode;
 import dev.petra.nodetests.fixture.Writer;
@@ -28,6 +28,7 @@ import org.junit.jupiter.api.io.TempDir;
  * Two replicas of tables with shadows, some of which answer, while a node comes, another one goes,
  * and one dies and is replaced.
  */
+@OneOf(variants = "clusters that change", of = 3, number = 2)
 class ShadowTopologyIT {
     private static final Duration PATIENCE = Duration.ofMinutes(4);
     private static final int PARTITIONS = 300;
@@ -119,7 +120,6 @@ class ShadowTopologyIT {
 
     @Test
     void nodesComeAndGoAndOneIsReplaced() throws Exception {
-        Drawn.assumeTopology("ShadowTopologyIT");
         try (TestNode a = node(SEED);
                 TestNode b = node("127.0.0.2");
                 CqlSession all = a.session(ConsistencyLevel.ALL);

@@ -9,7 +9,7 @@ import dev.petra.launcher.FreePorts;
 import dev.petra.launcher.NodeConfig;
 import dev.petra.launcher.NodeTool;
 import dev.petra.nodetests.fixture.Contents;
-import dev.petra.nodetests.fixture.Drawn;
+import dev.petra.nodetests.fixture.OneOf;
 import dev.petra.nodetests.fixture.TestNode;
 import dev.petra.nodetests.fixture.Writer;
 import java.nio.file.Files;
@@ -29,6 +29,7 @@ import org.junit.jupiter.api.io.TempDir;
  * Two replicas of everything, while nodes are rebuilt, moved, replaced and removed under load. What
  * was acknowledged was so by both replicas; so a dead node takes nothing with it.
  */
+@OneOf(variants = "clusters that change", of = 3, number = 1)
 class TopologyIT {
     private static final Duration MOVES = Duration.ofMinutes(5);
     private static final int PARTITIONS = 600;
@@ -104,7 +105,6 @@ class TopologyIT {
     /** With {@code -Dpetra.topology.mixed=true} those that come have Cassandra's own storage. */
     @Test
     void nodesAreRebuiltMovedReplacedAndRemoved() throws Exception {
-        Drawn.assumeTopology("TopologyIT");
         boolean allHaveTheEngine = !Boolean.getBoolean("petra.topology.mixed");
         try (TestNode a = node(SEED, true, "-9000000000000000000", UnaryOperator.identity());
                 TestNode b = node("127.0.0.2", true, "0", UnaryOperator.identity());

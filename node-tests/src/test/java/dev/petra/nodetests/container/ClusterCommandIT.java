@@ -6,7 +6,7 @@ import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import dev.petra.launcher.NodeTool;
 import dev.petra.nodetests.fixture.Commands;
-import dev.petra.nodetests.fixture.Drawn;
+import dev.petra.nodetests.fixture.OneOf;
 import java.io.IOException;
 import java.net.BindException;
 import java.net.InetAddress;
@@ -67,6 +67,7 @@ class ClusterCommandIT {
     }
 
     @Test
+    @OneOf(variants = "clusters and images for a few statements", of = 4, number = 4)
     void aClusterGrowsShrinksAndIsStartedAgain() throws Exception {
         assumeTrue(isFree(9042) && isFree(7000) && isFree(7199), "the usual ports are in use");
         try {
@@ -96,8 +97,8 @@ class ClusterCommandIT {
     }
 
     @Test
+    @OneOf(variants = "clusters and images for a few statements", of = 4, number = 3)
     void aClusterInContainersGrowsShrinksAndIsStartedAgain() throws Exception {
-        Drawn.assumeInContainers("petra cluster");
         DockerCluster.assumeThere("ClusterCommandIT");
         String name = "petra-it-" + ProcessHandle.current().pid();
         String[] where = {"--docker", "--image", DockerCluster.IMAGE, "--name", name};

@@ -12,6 +12,7 @@ import com.datastax.oss.driver.api.core.servererrors.InvalidQueryException;
 import dev.petra.docker.PetraContainer;
 import dev.petra.launcher.NodeTool;
 import dev.petra.nodetests.fixture.Commands;
+import dev.petra.nodetests.fixture.OneOf;
 import dev.petra.nodetests.fixture.TestNode;
 import dev.petra.nodetests.fixture.Writer;
 import java.io.IOException;
@@ -222,6 +223,7 @@ class DockerIT {
 
     @Test
     @Order(1)
+    @OneOf(variants = "DockerIT, a node that is away", of = 2, number = 1)
     void aNodeStandsStill() throws Exception {
         begin("rocks");
         cluster.pause(2);
@@ -233,6 +235,7 @@ class DockerIT {
 
     @Test
     @Order(1)
+    @OneOf(variants = "DockerIT, a node that is away", of = 2, number = 2)
     void aNodeIsCutOff() throws Exception {
         begin("rocks");
         cluster.cutOff(3);
@@ -252,6 +255,7 @@ class DockerIT {
     /** Both see the third, which sees both. */
     @Test
     @Order(1)
+    @OneOf(variants = "DockerIT, links", of = 2, number = 1)
     void twoNodesDoNotHearEachOther() throws Exception {
         assumeNetworkCanBeChanged();
         begin("rocks");
@@ -264,6 +268,7 @@ class DockerIT {
 
     @Test
     @Order(1)
+    @OneOf(variants = "DockerIT, links", of = 2, number = 2)
     void linksAreSlowAndLossy() throws Exception {
         assumeNetworkCanBeChanged();
         begin("rocks");
@@ -278,6 +283,7 @@ class DockerIT {
 
     @Test
     @Order(1)
+    @OneOf(variants = "DockerIT, no room", of = 2, number = 1)
     void aDiskFillsAndIsFreed() throws Exception {
         begin("rocks");
         change("CREATE TABLE " + table + "l (p int PRIMARY KEY, v text) WITH memtable = 'rocks'");
@@ -318,6 +324,7 @@ class DockerIT {
 
     @Test
     @Order(1)
+    @OneOf(variants = "DockerIT, no room", of = 2, number = 2)
     void aNodeReachesItsMemoryLimit() throws Exception {
         begin("rocks");
         // The kernel ends the node, not the one that takes what is left.
@@ -450,6 +457,7 @@ class DockerIT {
      */
     @Test
     @Order(1)
+    @OneOf(variants = "DockerIT, ways into the engine", of = 3, number = 1)
     void nodesAreReconfiguredAndTablesAreMigratedNodeByNode() throws Exception {
         begin("mixed", WRITERS / 2);
         begin("by_restart", WRITERS / 2);
@@ -516,6 +524,7 @@ class DockerIT {
     /** By names that mean the engine on one node more each, and its shadow on the others. */
     @Test
     @Order(1)
+    @OneOf(variants = "DockerIT, ways into the engine", of = 3, number = 2)
     void shadowsAreTakenIntoTheEngineNodeByNode() throws Exception {
         begin("rocks_shadow");
         cluster.awaitShadows(session, table);
@@ -569,6 +578,7 @@ class DockerIT {
      */
     @Test
     @Order(1)
+    @OneOf(variants = "DockerIT, ways into the engine", of = 3, number = 3)
     void aTableIsShadowedAnsweredFromThereTakenIntoTheEngineAndMovedBackWhileNodesEnd()
             throws Exception {
         begin("default");

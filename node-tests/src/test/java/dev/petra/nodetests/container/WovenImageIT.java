@@ -10,7 +10,7 @@ import dev.petra.docker.PetraContainer;
 import dev.petra.launcher.Distribution;
 import dev.petra.launcher.NodeTool;
 import dev.petra.nodetests.fixture.Commands;
-import dev.petra.nodetests.fixture.Drawn;
+import dev.petra.nodetests.fixture.OneOf;
 import dev.petra.nodetests.fixture.TestNode;
 import java.io.IOException;
 import java.lang.management.ManagementFactory;
@@ -41,8 +41,8 @@ class WovenImageIT {
     }
 
     @Test
+    @OneOf(variants = "clusters and images for a few statements", of = 4, number = 1)
     void aNodeOfTheImageKeepsItsTableWithoutTheAgent() throws Exception {
-        Drawn.assumeInContainers("a woven image");
         DockerCluster.build("--woven", "--base", DockerCluster.BASE, "--tag", IMAGE);
         try (DockerCluster cluster = new DockerCluster(IMAGE)) {
             cluster.add(WovenImageIT::withVerifiedClasses);
@@ -56,8 +56,8 @@ class WovenImageIT {
 
     /** In a short run it is not started again: the other test has that. */
     @Test
+    @OneOf(variants = "clusters and images for a few statements", of = 4, number = 2)
     void aNodeOfAnotherImageKeepsItsTableWithoutTheAgent() throws Exception {
-        Drawn.assumeInContainers("a woven image of another");
         buildPluginBase();
         DockerCluster.build("--plugin", "--woven", "--base", PLUGIN_BASE, "--tag", PLUGIN_IMAGE);
         try (DockerCluster cluster = new DockerCluster(PLUGIN_IMAGE)) {

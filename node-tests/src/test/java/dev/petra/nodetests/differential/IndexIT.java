@@ -6,6 +6,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import com.datastax.oss.driver.api.core.CqlSession;
 import com.datastax.oss.driver.api.core.cql.Row;
 import com.datastax.oss.driver.api.core.cql.SimpleStatement;
+import dev.petra.nodetests.fixture.OneOf;
 import dev.petra.nodetests.fixture.TestNode;
 import dev.petra.nodetests.fixture.WithAgent;
 import java.nio.file.Path;
@@ -33,6 +34,7 @@ import org.junit.jupiter.api.io.TempDir;
  */
 @WithAgent
 @TestMethodOrder(MethodOrderer.OrderAnnotation.class)
+@OneOf(variants = "random queries by indexes", of = 2, number = 1)
 class IndexIT {
     private static final long SEED = Long.getLong("petra.seed", System.nanoTime());
     private static final int LENGTH = Integer.getInteger("petra.index.length", 1);

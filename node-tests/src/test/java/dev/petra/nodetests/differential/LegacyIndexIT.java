@@ -11,6 +11,7 @@ import com.datastax.oss.driver.api.core.cql.ResultSet;
 import com.datastax.oss.driver.api.core.cql.Row;
 import com.datastax.oss.driver.api.core.cql.SimpleStatement;
 import com.datastax.oss.driver.api.core.servererrors.ReadFailureException;
+import dev.petra.nodetests.fixture.OneOf;
 import dev.petra.nodetests.fixture.TableFiles;
 import dev.petra.nodetests.fixture.TestNode;
 import dev.petra.nodetests.fixture.WithAgent;
@@ -43,6 +44,7 @@ import org.junit.jupiter.api.io.TempDir;
  */
 @WithAgent
 @TestMethodOrder(MethodOrderer.OrderAnnotation.class)
+@OneOf(variants = "random queries by indexes", of = 2, number = 2)
 class LegacyIndexIT {
     private static final long SEED = Long.getLong("petra.seed", System.nanoTime());
     private static final int LENGTH = Integer.getInteger("petra.index.length", 1);
