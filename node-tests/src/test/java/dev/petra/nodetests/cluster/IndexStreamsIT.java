@@ -9,6 +9,7 @@ import dev.petra.launcher.FreePorts;
 import dev.petra.launcher.NodeConfig;
 import dev.petra.nodetests.fixture.Contents;
 import dev.petra.nodetests.fixture.CrashPoints;
+import dev.petra.nodetests.fixture.OneOf;
 import dev.petra.nodetests.fixture.TestNode;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -147,6 +148,7 @@ class IndexStreamsIT {
     /** A node that takes no slices; it has nodes of its own, before the others. */
     @Order(1)
     @Test
+    @OneOf(variants = "IndexStreamsIT, the form in which rows come", of = 2, number = 1)
     void whatComesAsSSTablesIsFoundAtOnceAndWhenItIsInTheStore(@TempDir Path own) throws Exception {
         int port = FreePorts.next();
         try (TestNode source = startSeed(own.resolve("seed"), port);
@@ -170,6 +172,7 @@ class IndexStreamsIT {
 
     @Order(2)
     @Test
+    @OneOf(variants = "IndexStreamsIT, the form in which rows come", of = 2, number = 2)
     void whatComesAsSlicesIsFoundAndNothingIsSweptMeanwhile() throws Exception {
         startShared();
         check(newcomer);
@@ -207,6 +210,7 @@ class IndexStreamsIT {
      */
     @Order(3)
     @Test
+    @OneOf(variants = "IndexStreamsIT, the form in which rows come", of = 2, number = 2)
     void rowsThatComeWhileADroppedIndexIsInTheStoreAreFoundByTheOneInItsPlace() throws Exception {
         startShared();
         miss(() -> {});
@@ -227,6 +231,7 @@ class IndexStreamsIT {
     /** The last: there is one node afterwards. */
     @Order(4)
     @Test
+    @OneOf(variants = "IndexStreamsIT, the form in which rows come", of = 2, number = 2)
     void whatComesFromANodeThatLeavesIsFound() throws Exception {
         startShared();
         seed.nodetool("decommission", "--force");

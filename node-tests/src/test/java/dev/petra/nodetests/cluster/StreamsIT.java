@@ -14,6 +14,7 @@ import com.datastax.oss.driver.api.core.type.codec.TypeCodecs;
 import dev.petra.launcher.FreePorts;
 import dev.petra.launcher.NodeConfig;
 import dev.petra.nodetests.fixture.Contents;
+import dev.petra.nodetests.fixture.OneOf;
 import dev.petra.nodetests.fixture.TableFiles;
 import dev.petra.nodetests.fixture.TestNode;
 import java.io.IOException;
@@ -394,6 +395,7 @@ class StreamsIT {
      * is truncated while parts of it come.
      */
     @Test
+    @OneOf(variants = "StreamsIT, no room", of = 2, number = 1)
     void whatHasNoRoomIsRefusedBeforeAnythingMoves() throws Exception {
         UnaryOperator<NodeConfig.Builder> full =
                 options ->
@@ -466,6 +468,7 @@ class StreamsIT {
 
     /** On a disk that has no room for a third of the table beside it. */
     @Test
+    @OneOf(variants = "StreamsIT, no room", of = 2, number = 2)
     void aNodeWhoseDiskIsNearlyFullIsDecommissioned() throws Exception {
         boolean mounted = mount("mount", "-t", "tmpfs", "-o", "size=1g", "tmpfs", second + "");
         if (!mounted) System.err.println("StreamsIT: NOT RUN on a small disk: no right to mount");
@@ -574,6 +577,7 @@ class StreamsIT {
 
     /** Cassandra's reader took a slice for an SSTable, and waited for the rest of a small one. */
     @Test
+    @OneOf(variants = "StreamsIT, tables that change before their turn", of = 2, number = 1)
     void tablesLeaveTheEngineBeforeTheirSmallSlicesCome() throws Exception {
         try (Seed seed =
                 seed(
@@ -622,6 +626,7 @@ class StreamsIT {
 
     /** To a node that takes no slices. What is gone by then is not written. */
     @Test
+    @OneOf(variants = "StreamsIT, tables that change before their turn", of = 2, number = 2)
     void anSSTableIsWrittenWhenItsTurnHasCome() throws Exception {
         // Of one range nothing would wait for its turn.
         try (Seed seed = seed(withoutSlices(OF_SEED), "t")) {

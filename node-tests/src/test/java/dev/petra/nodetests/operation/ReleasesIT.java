@@ -9,6 +9,7 @@ import dev.petra.launcher.Distribution;
 import dev.petra.launcher.FreePorts;
 import dev.petra.launcher.NodeConfig;
 import dev.petra.nodetests.fixture.Contents;
+import dev.petra.nodetests.fixture.OneOf;
 import dev.petra.nodetests.fixture.TableLife;
 import dev.petra.nodetests.fixture.TestNode;
 import dev.petra.nodetests.fixture.WovenHome;
@@ -82,6 +83,7 @@ class ReleasesIT {
 
     @ParameterizedTest
     @MethodSource("releases")
+    @OneOf(variants = "ReleasesIT, upgrades", of = 2, number = 1)
     void aTableLives(String release) throws Exception {
         Path home = directory.resolve("home");
         make(release, home);
@@ -132,6 +134,7 @@ class ReleasesIT {
      */
     @ParameterizedTest
     @MethodSource("clusters")
+    @OneOf(variants = "ReleasesIT, upgrades", of = 2, number = 2)
     void aClusterIsUpgradedUnderLoad(String releases) throws Exception {
         List<String> before = List.of(releases.split("[+]", -1));
         List<TestNode> nodes = new ArrayList<>();

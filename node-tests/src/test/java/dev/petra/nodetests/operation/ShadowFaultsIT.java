@@ -8,6 +8,7 @@ import com.datastax.oss.driver.api.core.CqlSession;
 import com.datastax.oss.driver.api.core.cql.PreparedStatement;
 import com.datastax.oss.driver.api.core.cql.Row;
 import dev.petra.nodetests.fixture.CrashPoints;
+import dev.petra.nodetests.fixture.OneOf;
 import dev.petra.nodetests.fixture.ShadowTable;
 import dev.petra.nodetests.fixture.TestNode;
 import java.io.IOException;
@@ -34,6 +35,7 @@ import org.junit.jupiter.api.io.TempDir;
  * Whatever becomes of a shadow's engine, no client of its table notices, and a shadow that had to
  * drop out catches up by itself. Each request must succeed, and each read give what was written.
  */
+@OneOf(variants = "shadows that are not whole", of = 2, number = 1)
 class ShadowFaultsIT {
     /** One that has dropped out rests for half a minute before it is made anew. */
     private static final Duration PATIENCE = Duration.ofMinutes(3);

@@ -10,6 +10,7 @@ import com.datastax.oss.driver.api.core.cql.Row;
 import com.datastax.oss.driver.api.core.cql.SimpleStatement;
 import com.datastax.oss.driver.api.core.cql.Statement;
 import dev.petra.nodetests.fixture.AgentJar;
+import dev.petra.nodetests.fixture.OneOf;
 import dev.petra.nodetests.fixture.ShadowTable;
 import dev.petra.nodetests.fixture.TestNode;
 import java.io.IOException;
@@ -533,6 +534,7 @@ class ShadowSoakIT {
     @Test
     @Order(1)
     @Timeout(value = 2, unit = TimeUnit.HOURS)
+    @OneOf(variants = "ShadowSoakIT", of = 2, number = 1)
     void nothingDiffers() throws Exception {
         for (Table table : Table.values()) table.create("t_", "rocks_shadow");
         awaitCaughtUp("t_");
@@ -577,6 +579,7 @@ class ShadowSoakIT {
     /** The same load, with engines that are wrong. */
     @Test
     @Order(2)
+    @OneOf(variants = "ShadowSoakIT", of = 2, number = 2)
     void mutantsAreFoundSoon() throws Exception {
         for (int i = 0; i < MUTANTS.size(); i++) {
             String prefix = "m" + i + "_";

@@ -11,6 +11,8 @@ import com.datastax.oss.driver.api.core.servererrors.WriteFailureException;
 import dev.petra.launcher.FileTree;
 import dev.petra.launcher.NodeConfig;
 import dev.petra.launcher.NodeException;
+import dev.petra.nodetests.fixture.Drawn;
+import dev.petra.nodetests.fixture.OneOf;
 import dev.petra.nodetests.fixture.TableFiles;
 import dev.petra.nodetests.fixture.TestNode;
 import dev.petra.nodetests.fixture.WovenHome;
@@ -27,7 +29,7 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
-import org.junit.jupiter.params.provider.ValueSource;
+import org.junit.jupiter.params.provider.MethodSource;
 
 /**
  * A node that would show an empty table, or run without a join point, does not start; one with a
@@ -219,6 +221,7 @@ class StartIT {
     }
 
     @Test
+    @OneOf(variants = "StartIT, settings", of = 4, number = 1)
     void withAnUnknownSetting() throws IOException {
         assertThat(refused(options -> options.engineParameters(Map.of("bogus", "1"))))
                 .contains("The memtable configuration 'rocks' in cassandra.yaml cannot be used")
@@ -226,12 +229,14 @@ class StartIT {
     }
 
     @Test
+    @OneOf(variants = "StartIT, settings", of = 4, number = 2)
     void withAnIllFormedSetting() throws IOException {
         assertThat(refused(options -> options.engineParameters(Map.of("memory", "much"))))
                 .contains("Setting 'memory' is 'much', but must be a size");
     }
 
     @Test
+    @OneOf(variants = "StartIT, settings", of = 4, number = 3)
     void withADirectoryThatCannotTakeTheNativeLibrary() throws IOException {
         assertThat(
                         refused(
@@ -245,14 +250,20 @@ class StartIT {
     }
 
     @Test
+    @OneOf(variants = "StartIT, settings", of = 4, number = 4)
     void withAnUnknownEngine() throws IOException {
         assertThat(refused(options -> options.engineParameters(Map.of("engine", "stones"))))
                 .contains("There is no storage engine named 'stones'")
                 .contains("rocks");
     }
 
+    static List<String> modes() {
+        return Drawn.of("StartIT, mode", List.of("", "shadow"));
+    }
+
     @ParameterizedTest
-    @ValueSource(strings = {"", "shadow"})
+    @MethodSource("modes")
+    @OneOf(variants = "StartIT, configurations that have no table", of = 2, number = 1)
     void asTheDefaultMemtable(String mode) throws IOException {
         Map<String, Object> inDefault =
                 mode.isEmpty()
@@ -264,6 +275,7 @@ class StartIT {
     }
 
     @Test
+    @OneOf(variants = "StartIT, configurations that have no table", of = 2, number = 2)
     void withAnUnknownMode() throws IOException {
         Map<String, Object> both =
                 Map.of("inherits", "rocks", "parameters", Map.of("mode", "both"));
@@ -400,6 +412,7 @@ class StartIT {
     }
 
     @Test
+    @OneOf(variants = "StartIT, damage", of = 3, number = 1)
     void damageConcernsOneTable() throws IOException {
         TableFiles a = new TableFiles(directory.resolve("data"), "ks", "a");
         TableFiles b = new TableFiles(directory.resolve("data"), "ks", "b");
@@ -451,6 +464,7 @@ class StartIT {
      * committed; and what was synced is there, or the table says that it is not.
      */
     @Test
+    @OneOf(variants = "StartIT, damage", of = 3, number = 2)
     void damageInASyncedLogIsNotTakenForItsEnd(@TempDir Path other) throws Exception {
         UnaryOperator<NodeConfig.Builder> rarelySynced =
                 options ->
@@ -517,6 +531,7 @@ class StartIT {
 
     /** An interrupted DROP, or an old schema that was restored: the data is moved aside. */
     @Test
+    @OneOf(variants = "StartIT, stores of no table", of = 2, number = 1)
     void aStoreThatTheSchemaDoesNotKnowBecomesASnapshot() throws Exception {
         Map<String, Object> extra = Map.of("auto_snapshot", false);
         Path gone = leaveUnknownStore();
@@ -577,6 +592,7 @@ class StartIT {
 
     /** An exception would come from the midst of a change of the schema, and leave half of it. */
     @Test
+    @OneOf(variants = "StartIT, stores of no table", of = 2, number = 2)
     void aStoreThatComesBackDamagedWhenItsTableIsCreated() throws Exception {
         List<String> damaged = List.of("LIVE", "1/CURRENT");
         Path whole = new TableFiles(directory.resolve("data"), "ks", "a").stores();
@@ -613,6 +629,7 @@ class StartIT {
 
     /** Cassandra ends a node that meets a damaged file before it is up. */
     @Test
+    @OneOf(variants = "StartIT, damage", of = 3, number = 3)
     void withACorruptSSTableOnItsWayIntoTheEngine() throws Exception {
         UnaryOperator<NodeConfig.Builder> stop =
                 options -> options.yaml(Map.of("disk_failure_policy", "stop"));

@@ -9,6 +9,7 @@ import dev.petra.launcher.NodeConfig;
 import dev.petra.launcher.NodeException;
 import dev.petra.launcher.NodeTool;
 import dev.petra.nodetests.fixture.Commands;
+import dev.petra.nodetests.fixture.OneOf;
 import dev.petra.nodetests.fixture.TableFiles;
 import dev.petra.nodetests.fixture.TableLife;
 import dev.petra.nodetests.fixture.TestNode;
@@ -32,6 +33,7 @@ class WovenIT {
     @TempDir Path directory;
 
     @Test
+    @OneOf(variants = "WovenIT", of = 2, number = 1)
     void aTableLivesWithoutTheAgent() throws Exception {
         Path home = directory.resolve("home");
         String said = WovenHome.make(WovenHome.STOCK, home);
@@ -85,6 +87,7 @@ class WovenIT {
 
     /** A release has no libraries of Cassandra's; a package has them in lib below the jar. */
     @Test
+    @OneOf(variants = "WovenIT", of = 2, number = 2)
     void aReleaseWeavesTheJarOfAPackage() throws Exception {
         Path release = directory.resolve("release");
         Path command = Files.createDirectories(release.resolve("bin")).resolve("petra");
