@@ -11,6 +11,7 @@ import com.datastax.oss.driver.api.core.cql.PreparedStatement;
 import com.datastax.oss.driver.api.core.cql.Row;
 import com.datastax.oss.driver.api.core.servererrors.TruncateException;
 import dev.petra.nodetests.fixture.CrashPoints;
+import dev.petra.nodetests.fixture.Drawn;
 import dev.petra.nodetests.fixture.JoinedKill;
 import dev.petra.nodetests.fixture.ShadowTable;
 import dev.petra.nodetests.fixture.TableFiles;
@@ -45,7 +46,7 @@ import org.junit.jupiter.api.TestMethodOrder;
 import org.junit.jupiter.api.io.CleanupMode;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
-import org.junit.jupiter.params.provider.ValueSource;
+import org.junit.jupiter.params.provider.MethodSource;
 
 /**
  * A shadow that becomes its table, in many parts, and what may come between. The clean stop comes
@@ -327,9 +328,14 @@ class PromoteIT {
         }
     }
 
-    /** At the last moment, and between two parts. */
+    /** At the last moment, or between two parts. */
+    static List<String> whileItHides() {
+        return Drawn.of(
+                "PromoteIT, hidden", List.of("enter Promotion#giveUp", "leave Promotion#takePart"));
+    }
+
     @ParameterizedTest
-    @ValueSource(strings = {"enter Promotion#giveUp", "leave Promotion#takePart"})
+    @MethodSource("whileItHides")
     void whatADeletionPastItsGraceHidesStaysHidden(String point) throws Exception {
         String table = name("hidden", point);
         createUnpurged(table);
@@ -499,14 +505,18 @@ class PromoteIT {
         assertThat(rows("purged")).containsExactly(1, 2);
     }
 
+    static List<String> whileItIsPurged() {
+        return Drawn.of(
+                "PromoteIT, purged",
+                List.of(
+                        "enter Promotion#tryStep",
+                        "enter Promotion#takePart",
+                        "leave Promotion#takePart",
+                        "enter Promotion#giveUp"));
+    }
+
     @ParameterizedTest
-    @ValueSource(
-            strings = {
-                "enter Promotion#tryStep",
-                "enter Promotion#takePart",
-                "leave Promotion#takePart",
-                "enter Promotion#giveUp"
-            })
+    @MethodSource("whileItIsPurged")
     void whatTheTableHasPurgedHidesNothingThatIsWrittenMeanwhile(String point) throws Exception {
         String table = name("late", point);
         createPurged(table);
@@ -696,8 +706,14 @@ class PromoteIT {
         return new String(text);
     }
 
+    static List<String> whileItIsDropped() {
+        return Drawn.of(
+                "PromoteIT, dropped",
+                List.of("enter Promotion#takePart", "leave Promotion#makeLive"));
+    }
+
     @ParameterizedTest
-    @ValueSource(strings = {"enter Promotion#takePart", "leave Promotion#makeLive"})
+    @MethodSource("whileItIsDropped")
     @Order(2)
     void aTableThatIsDroppedMeanwhile(String point) throws Exception {
         String table = name("dropped", point);

@@ -276,17 +276,15 @@ class DifferentialIT {
         faults.addAll(NamedMutations.ofIndexes());
         if (!FAULTS.isEmpty()) faults.retainAll(List.of(FAULTS.split(",", -1)));
         else if (MINUTES <= 10) {
-            // One of rows and one of indexes.
-            List<String> drawn = new ArrayList<>();
-            drawn.addAll(
+            // Of rows, and of indexes.
+            faults.retainAll(
                     Drawn.of(
                             "DifferentialIT, fault",
-                            List.of("first-of-a-tie-counts", "ignores-range-tombstones")));
-            drawn.addAll(
-                    Drawn.of(
-                            "DifferentialIT, fault of indexes",
-                            List.of("forgets-index-entries", "sweeps-too-much")));
-            faults.retainAll(drawn);
+                            List.of(
+                                    "first-of-a-tie-counts",
+                                    "ignores-range-tombstones",
+                                    "forgets-index-entries",
+                                    "sweeps-too-much")));
         } else faults.removeAll(ONLY_BY_NAME);
         assertThat(faults).as("those asked for, of all").isNotEmpty();
         List<String> unfound = new ArrayList<>();

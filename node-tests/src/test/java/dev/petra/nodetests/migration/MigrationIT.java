@@ -11,6 +11,7 @@ import com.datastax.oss.driver.api.core.cql.PreparedStatement;
 import com.datastax.oss.driver.api.core.cql.Row;
 import dev.petra.launcher.NodeTool;
 import dev.petra.nodetests.fixture.CrashPoints;
+import dev.petra.nodetests.fixture.Drawn;
 import dev.petra.nodetests.fixture.JoinedKill;
 import dev.petra.nodetests.fixture.TableFiles;
 import dev.petra.nodetests.fixture.TestNode;
@@ -43,7 +44,7 @@ import org.junit.jupiter.api.TestMethodOrder;
 import org.junit.jupiter.api.io.CleanupMode;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
-import org.junit.jupiter.params.provider.ValueSource;
+import org.junit.jupiter.params.provider.MethodSource;
 
 /**
  * Tables that are moved into an engine and out of it by ALTER TABLE, while they are used. The
@@ -653,8 +654,12 @@ class MigrationIT {
         assertThat(session.execute("SELECT * FROM ks.refused").all()).isEmpty();
     }
 
+    static List<String> dropped() {
+        return Drawn.of("MigrationIT, dropped", List.of("rocks", "default"));
+    }
+
     @ParameterizedTest
-    @ValueSource(strings = {"rocks", "default"})
+    @MethodSource("dropped")
     @Order(2)
     void aTableIsDroppedOnTheWay(String to) throws Exception {
         String table = "dropped_" + to;
@@ -887,9 +892,13 @@ class MigrationIT {
         assertThat(rows("ks.around")).isEmpty();
     }
 
+    static List<Boolean> autoSnapshots() {
+        return Drawn.of("MigrationIT, auto snapshot", List.of(true, false));
+    }
+
     /** The way out ends later than the way back: it was stopped for a while. */
     @ParameterizedTest
-    @ValueSource(booleans = {true, false})
+    @MethodSource("autoSnapshots")
     void aTableThatCameBackAndWasTruncatedCanBeReadBeforeItsWayOutHasEnded(boolean autoSnapshot)
             throws Exception {
         // It rests for ten seconds, in which a slow machine may not get so far.
@@ -1053,12 +1062,16 @@ class MigrationIT {
         assertThat(rows("ks.half")).hasSize(100);
     }
 
+    static List<String> interrupted() {
+        return Drawn.of("MigrationIT, interrupted", List.of("rocks", "default"));
+    }
+
     /**
      * Cassandra gives up, and reports success, if it finds what has the rank of an operator's
      * command.
      */
     @ParameterizedTest
-    @ValueSource(strings = {"rocks", "default"})
+    @MethodSource("interrupted")
     void compactInterruptsAMigration(String to) throws Exception {
         String table = "interrupted_" + to;
         fillLarge(table, to.equals("rocks") ? "default" : "rocks");

@@ -11,6 +11,7 @@ import com.datastax.oss.driver.api.core.servererrors.ReadFailureException;
 import dev.petra.nodetests.fixture.AgentJar;
 import dev.petra.nodetests.fixture.Commands;
 import dev.petra.nodetests.fixture.CrashPoints;
+import dev.petra.nodetests.fixture.Drawn;
 import dev.petra.nodetests.fixture.ShadowTable;
 import dev.petra.nodetests.fixture.TableFiles;
 import dev.petra.nodetests.fixture.TestNode;
@@ -40,8 +41,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.CleanupMode;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
-import org.junit.jupiter.params.provider.CsvSource;
-import org.junit.jupiter.params.provider.ValueSource;
+import org.junit.jupiter.params.provider.MethodSource;
 
 /** Tables whose shadow answers reads, with Cassandra's storage to fall back to at any time. */
 class FallbackIT {
@@ -475,9 +475,13 @@ class FallbackIT {
                 });
     }
 
+    static List<String> modes() {
+        return Drawn.of("FallbackIT, mode", List.of("shadow", "fallback"));
+    }
+
     /** Which would take ten seconds here. */
     @ParameterizedTest
-    @ValueSource(strings = {"shadow", "fallback"})
+    @MethodSource("modes")
     void nothingIsCopiedOnTheWayBack(String mode) throws Exception {
         String table = "back_" + mode;
         create(table);
@@ -581,13 +585,14 @@ class FallbackIT {
     }
 
     /** In the file to which the stop has flushed it, or in one of large values. */
+    static List<String> damaged() {
+        return Drawn.of("FallbackIT, damage", List.of("sst", "blob"));
+    }
+
     @ParameterizedTest
-    @CsvSource({
-        "sst, 1000, cannot be read; the table answers",
-        "blob, 100000, cannot be read; the table answers"
-    })
-    void aShadowThatIsDamagedAtRestLeavesReadsToTheTable(String kind, int bytes, String logged)
-            throws Exception {
+    @MethodSource("damaged")
+    void aShadowThatIsDamagedAtRestLeavesReadsToTheTable(String kind) throws Exception {
+        int bytes = kind.equals("blob") ? 100_000 : 1_000;
         String table = "damaged_" + kind;
         session.execute("CREATE TABLE ks." + table + " (k int PRIMARY KEY, v blob)");
         PreparedStatement insert =
@@ -605,7 +610,8 @@ class FallbackIT {
             assertThat(session.execute("SELECT v FROM ks." + table + " WHERE k = ?", k).one())
                     .isNotNull()
                     .returns(blob(k, bytes), row -> row.getByteBuffer("v"));
-        node.awaitLog("The shadow of ks." + table + " " + logged, PATIENCE);
+        node.awaitLog(
+                "The shadow of ks." + table + " cannot be read; the table answers", PATIENCE);
         awaitAnswering(table);
         session.execute("DROP TABLE ks." + table);
     }

@@ -17,6 +17,7 @@ import com.datastax.oss.driver.api.core.cql.TraceEvent;
 import com.datastax.oss.driver.api.core.servererrors.WriteFailureException;
 import dev.petra.launcher.FileTree;
 import dev.petra.launcher.NodeTool;
+import dev.petra.nodetests.fixture.Drawn;
 import dev.petra.nodetests.fixture.TableFiles;
 import dev.petra.nodetests.fixture.TestNode;
 import java.io.IOException;
@@ -45,7 +46,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.TestMethodOrder;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
-import org.junit.jupiter.params.provider.ValueSource;
+import org.junit.jupiter.params.provider.MethodSource;
 
 /** What an operator sees of a table while it runs, and what stops or slows it. */
 @TestMethodOrder(MethodOrderer.OrderAnnotation.class)
@@ -314,9 +315,13 @@ class OperationsIT {
                 .contains("written_bytes", "log_bytes", "flushed_bytes", "block_cache_misses");
     }
 
+    static List<String> stopped() {
+        return Drawn.of("OperationsIT, stopped", List.of("COMPACTION", "MAJOR_COMPACTION"));
+    }
+
     @Order(1)
     @ParameterizedTest
-    @ValueSource(strings = {"COMPACTION", "MAJOR_COMPACTION"})
+    @MethodSource("stopped")
     void compactionsAreShownAndCanBeStopped(String type) throws Exception {
         createLarge("busy");
         try {
