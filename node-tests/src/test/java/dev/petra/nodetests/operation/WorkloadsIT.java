@@ -58,7 +58,7 @@ class WorkloadsIT {
                                                 "10s",
                                                 // So that there are many files of few rows.
                                                 "write_buffer",
-                                                "4MiB")));
+                                                EMP_ROWS > 20_000 ? "4MiB" : "1MiB")));
         session = node.session();
         TestNode.createKeyspace(session, "ks", 1);
         session.execute(
@@ -232,7 +232,7 @@ class WorkloadsIT {
                                                         + " ORDER BY at "
                                                         + (ascending ? "ASC" : "DESC"),
                                                 sensor(sensor))
-                                        .setPageSize(333))) {
+                                        .setPageSize(33))) {
                     checkPoint(row, sensor, at);
                     at += ascending ? 1 : -1;
                 }
