@@ -112,11 +112,12 @@ class BenchIT {
 
     /**
      * Skips a test in each second run, for the time that it takes; {@code -Dpetra.variants=all} has
-     * all tests.
+     * all tests. What is measured in a replica, of a store and by a client is in each run: of two
+     * tests of one level a run has one, and nodes side by side always.
      *
      * @param which 0 or 1: a run has those with one number
      */
-    private static void assumeDrawn(int which) {
+    static void assumeDrawn(int which) {
         assumeTrue(
                 System.getProperty("petra.variants", "drawn").equals("all")
                         || Math.floorMod(System.getProperty("petra.run", "").hashCode(), 2)
@@ -139,6 +140,7 @@ class BenchIT {
     @Test
     @Order(Integer.MAX_VALUE)
     void enginesAreComparedInAReplica() throws IOException, InterruptedException {
+        assumeDrawn(0);
         Results results = results("local", "mixed,openLoop", "rocks,legacy-latest", "--warmups=1");
         double slowest =
                 Math.min(
@@ -175,6 +177,7 @@ class BenchIT {
     /** Reads of both engines are in the test of compaction that is behind. */
     @Test
     void aStoreIsMeasuredByItself() throws IOException, InterruptedException {
+        assumeDrawn(0);
         boolean limited = canLimitMemory();
         Results results =
                 results("spi", "scan", "rocks,bare", "--total-memory=" + (limited ? 1500 : 0));
@@ -197,6 +200,7 @@ class BenchIT {
 
     @Test
     void aTableIsLoadedUntilNothingIsCompactedAnyMore() throws IOException, InterruptedException {
+        assumeDrawn(1);
         Results results = results("local", "mixed", "rocks", "--workload=load");
         assertThat(median(results, "rocks", "load", "throughput")).isGreaterThan(10);
         assertThat(median(results, "rocks", "load", "time to quiet")).isNotNegative();
@@ -211,6 +215,7 @@ class BenchIT {
     @Test
     @Order(3)
     void readsAreMeasuredWhileCompactionIsBehind() throws IOException, InterruptedException {
+        assumeDrawn(1);
         Results results =
                 results(
                         "spi",
@@ -230,6 +235,7 @@ class BenchIT {
 
     @Test
     void aNodeJoinsUnderReads() throws IOException, InterruptedException {
+        assumeDrawn(0);
         Results results = results("client", "mixed", "rocks", "--workload=stream");
         assertThat(median(results, "rocks", "bootstrap", "received")).isPositive();
         assertThat(median(results, "rocks", "bootstrap", "cpu of both nodes until quiet"))
@@ -280,6 +286,7 @@ class BenchIT {
     /** Nodes with the agent are those of the tests of tables, of bytes and of one that joins. */
     @Test
     void aClientMeasuresTheNode() throws IOException, InterruptedException {
+        assumeDrawn(1);
         Results results = results("client", "mixed", "rocks-woven");
         assertThat(median(results, "rocks-woven", "mixed", "throughput")).isGreaterThan(10);
         assertThat(median(results, "rocks-woven", "mixed", "resident")).isGreaterThan(100);
@@ -331,6 +338,7 @@ class BenchIT {
      */
     @Test
     void nothingOutlivesARun() throws IOException, InterruptedException {
+        assumeDrawn(0);
         int attempts = 0;
         while (!isEndedByTheNextRun("killed" + attempts)) assertThat(++attempts).isLessThan(5);
 
@@ -511,7 +519,7 @@ class BenchIT {
     @Test
     @Order(2)
     void nodesInContainersAreCompared() throws IOException, InterruptedException {
-        assumeDrawn(0);
+        assumeDrawn(1);
         String base = System.getenv("PETRA_DOCKER_BASE");
         boolean possible = base != null && exitCode("docker", "version") == 0;
         if (!possible)

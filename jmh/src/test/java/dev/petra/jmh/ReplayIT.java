@@ -253,6 +253,7 @@ class ReplayIT {
     @Test
     void anAuditLogIsAskedAsFarAsItHasAllAndFailuresAreNoAnswers()
             throws IOException, InterruptedException {
+        BenchIT.assumeDrawn(0);
         List<String> arguments = new ArrayList<>(audit.tables(directory));
         arguments.add("--schema=" + withoutColumn());
         arguments.addAll(List.of("--timed=0", "--out=" + directory.resolve("audit-answers")));
@@ -287,6 +288,7 @@ class ReplayIT {
     /** What the nodes make up themselves differs. */
     @Test
     void differencesAreFound() throws IOException, InterruptedException {
+        BenchIT.assumeDrawn(1);
         Path schema = directory.resolve("other.cql");
         Files.writeString(schema, "CREATE TABLE ks.other (k int PRIMARY KEY, v uuid);");
         Path out = directory.resolve("different");
@@ -313,6 +315,7 @@ class ReplayIT {
 
     @Test
     void failuresAreCounted() throws IOException, InterruptedException {
+        BenchIT.assumeDrawn(1);
         Path times = directory.resolve("failed-times");
         String told =
                 replay(
@@ -340,6 +343,7 @@ class ReplayIT {
 
     @Test
     void nothingOutlivesAReplayThatIsEnded() throws IOException, InterruptedException {
+        BenchIT.assumeDrawn(1);
         Path out = directory.resolve("ended");
         Path output = directory.resolve("output of one that is ended");
         Process process =
@@ -384,6 +388,7 @@ class ReplayIT {
 
     @Test
     void aLogThatIsCutIsAskedAsFarAsItIsWhole() throws IOException, InterruptedException {
+        BenchIT.assumeDrawn(0);
         Path copy = Files.createDirectory(directory.resolve("copied"));
         try (Stream<Path> files = Files.list(log)) {
             for (Path file : files.toList()) Files.copy(file, copy.resolve(file.getFileName()));
