@@ -212,7 +212,7 @@ class DockerIT {
     void aNodeIsKilledAndComesBack() throws Exception {
         assumeTrue(
                 LENGTH > 1,
-                "the kernel kills one, with the same signal; here with -Dpetra.docker.length=2");
+                "other tests kill one, or the kernel does; here with -Dpetra.docker.length=2");
         begin("rocks");
         cluster.kill(3);
         progress(60);
