@@ -423,6 +423,7 @@ class DockerIT {
 
     @Test
     @Order(2)
+    @OneOf(variants = "DockerIT, journeys", of = 4, number = 4)
     void aNodeIsAddedAndOneIsReplaced() throws Exception {
         begin("rocks");
         cluster.add(DockerIT::configure);
@@ -457,7 +458,7 @@ class DockerIT {
      */
     @Test
     @Order(1)
-    @OneOf(variants = "DockerIT, ways into the engine", of = 3, number = 1)
+    @OneOf(variants = "DockerIT, journeys", of = 4, number = 1)
     void nodesAreReconfiguredAndTablesAreMigratedNodeByNode() throws Exception {
         begin("mixed", WRITERS / 2);
         begin("by_restart", WRITERS / 2);
@@ -524,7 +525,7 @@ class DockerIT {
     /** By names that mean the engine on one node more each, and its shadow on the others. */
     @Test
     @Order(1)
-    @OneOf(variants = "DockerIT, ways into the engine", of = 3, number = 2)
+    @OneOf(variants = "DockerIT, journeys", of = 4, number = 2)
     void shadowsAreTakenIntoTheEngineNodeByNode() throws Exception {
         begin("rocks_shadow");
         cluster.awaitShadows(session, table);
@@ -578,7 +579,7 @@ class DockerIT {
      */
     @Test
     @Order(1)
-    @OneOf(variants = "DockerIT, ways into the engine", of = 3, number = 3)
+    @OneOf(variants = "DockerIT, journeys", of = 4, number = 3)
     void aTableIsShadowedAnsweredFromThereTakenIntoTheEngineAndMovedBackWhileNodesEnd()
             throws Exception {
         begin("default");

@@ -11,6 +11,7 @@ import com.datastax.oss.driver.api.core.cql.PreparedStatement;
 import com.datastax.oss.driver.api.core.cql.SimpleStatement;
 import dev.petra.launcher.NodeTool;
 import dev.petra.nodetests.fixture.CrashPoints;
+import dev.petra.nodetests.fixture.OneOf;
 import dev.petra.nodetests.fixture.TableFiles;
 import dev.petra.nodetests.fixture.TestNode;
 import java.io.IOException;
@@ -187,6 +188,7 @@ class IndexRacesIT {
 
     /** SAI writes the marker that says the files are complete before their last bytes. */
     @Test
+    @OneOf(variants = "IndexRacesIT, a compaction", of = 2, number = 1)
     void createIndexWaitsForACompactionWhoseIndexesAreMarkedComplete() throws Exception {
         createIndexBeside(
                 "marked",
@@ -199,6 +201,7 @@ class IndexRacesIT {
 
     /** SAI built the SSTable anew, and deleted what the compaction was writing. */
     @Test
+    @OneOf(variants = "IndexRacesIT, a compaction", of = 2, number = 2)
     void createIndexWaitsForACompactionWhoseIndexesAreBeingWritten() throws Exception {
         createIndexBeside(
                 "unmarked",

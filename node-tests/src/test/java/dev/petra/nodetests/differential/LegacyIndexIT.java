@@ -240,7 +240,9 @@ class LegacyIndexIT {
         // A query by Cassandra's index deletes the entry of a row that is gone, as of its latest
         // write, and does not find a row of earlier writes that come later.
         timestamp = LATER;
-        for (String memtable : List.of("default", "rocks", "default", "rocks")) {
+        List<String> ways = List.of("default", "rocks");
+        for (int i = 0; i < 2 * Math.min(2, LENGTH); i++) {
+            String memtable = ways.get(i % 2);
             isInEngine = false;
             node.nodetool("setcompactionthroughput", "1");
             try {
