@@ -8,6 +8,7 @@ import dev.petra.engine.mutants.NamedMutations;
 import dev.petra.launcher.FreePorts;
 import dev.petra.nodetests.fixture.AgentJar;
 import dev.petra.nodetests.fixture.Drawn;
+import dev.petra.nodetests.fixture.OneOf;
 import dev.petra.nodetests.fixture.TestNode;
 import java.io.IOException;
 import java.net.URISyntaxException;
@@ -251,6 +252,7 @@ class DifferentialIT {
 
     /** What finds the others must not be the wrapper. */
     @Test
+    @OneOf(variants = "DifferentialIT, an engine with a fault", of = 2, number = 1)
     void anEngineWithoutAFaultIsNotTakenForOneWithAFault() throws Exception {
         Path go = directory.resolve("go-none");
         try (TestNode node =
@@ -270,6 +272,7 @@ class DifferentialIT {
     }
 
     @Test
+    @OneOf(variants = "DifferentialIT, an engine with a fault", of = 2, number = 2)
     void faultsAreFound() throws Exception {
         System.out.println("DifferentialIT, faults: -Dpetra.seed=" + SEED);
         List<String> faults = new ArrayList<>(NamedMutations.ofRows());
