@@ -204,8 +204,9 @@ public final class Shadow {
         ShadowCopy now = copy();
         try {
             return now == null ? 0 : now.store.statistics().diskBytes();
-        } catch (IllegalStateException e) {
-            // Closed with the node, or dropped.
+        } catch (RuntimeException | FSError e) {
+            // Closed, dropped, damaged, on a full disk: who asks wants to know of the others, too.
+            logger.debug("The size of {} is not known", this, e);
             return 0;
         }
     }

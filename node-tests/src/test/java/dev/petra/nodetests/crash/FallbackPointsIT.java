@@ -10,7 +10,6 @@ import com.datastax.oss.driver.api.core.cql.PreparedStatement;
 import dev.petra.launcher.NodeTool;
 import dev.petra.nodetests.fixture.Commands;
 import dev.petra.nodetests.fixture.CrashPoints;
-import dev.petra.nodetests.fixture.OneOf;
 import dev.petra.nodetests.fixture.ShadowTable;
 import dev.petra.nodetests.fixture.TableFiles;
 import dev.petra.nodetests.fixture.TestNode;
@@ -197,19 +196,16 @@ class FallbackPointsIT {
     }
 
     @Test
-    @OneOf(variants = "FallbackPointsIT, kills", of = 2, number = 1)
     void aKillInAStatementLosesNothing() throws Exception {
         for (String step : CrashPoints.sample(STATEMENTS)) killAt(step);
     }
 
     @Test
-    @OneOf(variants = "FallbackPointsIT, kills", of = 2, number = 2)
     void aKillInARestartLosesNothing() throws Exception {
         for (String step : CrashPoints.sample(RESTARTS)) killAt(step);
     }
 
     @Test
-    @OneOf(variants = "FallbackPointsIT, kills", of = 2, number = 2)
     void aKillBehindTheNoteThatACopyIsWholeLosesNothing() throws Exception {
         killAt(NOTED);
     }

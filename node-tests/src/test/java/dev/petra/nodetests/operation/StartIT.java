@@ -412,7 +412,6 @@ class StartIT {
     }
 
     @Test
-    @OneOf(variants = "StartIT, damage", of = 3, number = 1)
     void damageConcernsOneTable() throws IOException {
         TableFiles a = new TableFiles(directory.resolve("data"), "ks", "a");
         TableFiles b = new TableFiles(directory.resolve("data"), "ks", "b");
@@ -464,7 +463,6 @@ class StartIT {
      * committed; and what was synced is there, or the table says that it is not.
      */
     @Test
-    @OneOf(variants = "StartIT, damage", of = 3, number = 2)
     void damageInASyncedLogIsNotTakenForItsEnd(@TempDir Path other) throws Exception {
         UnaryOperator<NodeConfig.Builder> rarelySynced =
                 options ->
@@ -531,7 +529,6 @@ class StartIT {
 
     /** An interrupted DROP, or an old schema that was restored: the data is moved aside. */
     @Test
-    @OneOf(variants = "StartIT, stores of no table", of = 2, number = 1)
     void aStoreThatTheSchemaDoesNotKnowBecomesASnapshot() throws Exception {
         Map<String, Object> extra = Map.of("auto_snapshot", false);
         Path gone = leaveUnknownStore();
@@ -592,7 +589,6 @@ class StartIT {
 
     /** An exception would come from the midst of a change of the schema, and leave half of it. */
     @Test
-    @OneOf(variants = "StartIT, stores of no table", of = 2, number = 2)
     void aStoreThatComesBackDamagedWhenItsTableIsCreated() throws Exception {
         List<String> damaged = List.of("LIVE", "1/CURRENT");
         Path whole = new TableFiles(directory.resolve("data"), "ks", "a").stores();
@@ -629,7 +625,6 @@ class StartIT {
 
     /** Cassandra ends a node that meets a damaged file before it is up. */
     @Test
-    @OneOf(variants = "StartIT, damage", of = 3, number = 3)
     void withACorruptSSTableOnItsWayIntoTheEngine() throws Exception {
         UnaryOperator<NodeConfig.Builder> stop =
                 options -> options.yaml(Map.of("disk_failure_policy", "stop"));

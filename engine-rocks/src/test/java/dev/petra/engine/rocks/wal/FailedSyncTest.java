@@ -19,9 +19,7 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
-import java.util.ArrayList;
 import java.util.List;
-import java.util.SplittableRandom;
 import java.util.UUID;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
@@ -38,7 +36,7 @@ import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
-import org.junit.jupiter.params.provider.MethodSource;
+import org.junit.jupiter.params.provider.EnumSource;
 import org.rocksdb.RocksDBException;
 
 /**
@@ -239,27 +237,8 @@ class FailedSyncTest {
         return Files.createFile(Path.of(System.getenv(variable)));
     }
 
-    /** One of those that are alike; all if {@code -Dpetra.store.length=} is more than 1. */
-    static List<When> drawn() {
-        if (Tables.LENGTH > 1) return List.of(When.values());
-        long seed = Long.getLong("petra.seed", System.nanoTime());
-        SplittableRandom random = new SplittableRandom(seed);
-        List<When> drawn = new ArrayList<>();
-        for (List<When> alike :
-                List.of(
-                        List.of(When.INDEX_DAMAGED, When.INDEX_LOST),
-                        List.of(
-                                When.LOG_FULL,
-                                When.LOG_FULL_MEANWHILE,
-                                When.LOG_FULL_DIRECTORY),
-                        List.of(When.DIRECTORY, When.DIRECTORY_OF_OTHER)))
-            drawn.add(alike.get(random.nextInt(alike.size())));
-        System.out.println("FailedSyncTest: " + drawn + ", drawn by -Dpetra.seed=" + seed);
-        return drawn;
-    }
-
     @ParameterizedTest
-    @MethodSource("drawn")
+    @EnumSource(When.class)
     void aStoreThatCannotBeSyncedStaysOpen(When when) throws Exception {
         String output = run(Writing.class, when.name());
         assertThat(output.split("The log of ks.t could not be synced \\(", -1)).hasSize(2);
