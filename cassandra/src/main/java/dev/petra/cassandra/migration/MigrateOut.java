@@ -65,6 +65,9 @@ public final class MigrateOut extends Migration {
     /** Whose SSTables the table has lost; what was in them is in the store. */
     private long unreadable;
 
+    /** What compactions had when the last SSTable was there, and have since; null before. */
+    private @Nullable Set<SSTableReader> compacting;
+
     private final Build build = new Build();
     private volatile boolean built;
     private int stepsWithoutBuild;
@@ -105,7 +108,7 @@ public final class MigrateOut extends Migration {
         if (build.isRunning() || !areUsable()) return SOON;
         TableStore store = memtable.generation().existing();
         if (store != null && !shown(() -> write(store))) return isHalted() ? SOON : Duration.ZERO;
-        if (!isFound()) return SOON;
+        if (!isFound() || !isSeenByCompactions()) return SOON;
         return finish() ? null : Duration.ZERO;
     }
 
@@ -156,6 +159,23 @@ public final class MigrateOut extends Migration {
         StorageService node = StorageService.instance;
         return !cfs.viewManager.hasViews()
                 || (node.isJoined() && !node.isStarting() && !node.isJoining() && !node.isMoving());
+    }
+
+    /**
+     * Whether each compaction that runs knows all SSTables. One that began before the last of them
+     * came would purge a deletion that hides something in it. Until the migration is over, the
+     * store keeps it from that.
+     */
+    private boolean isSeenByCompactions() {
+        Set<SSTableReader> now = cfs.getTracker().getCompacting();
+        Set<SSTableReader> before = compacting;
+        if (before == null) {
+            before = new HashSet<>(now);
+            compacting = before;
+        } else before.retainAll(now);
+        if (before.isEmpty()) return true;
+        state("waiting for compactions that began before all SSTables were written");
+        return false;
     }
 
     private void buildAll(Set<String> indexes) {
@@ -336,6 +356,7 @@ public final class MigrateOut extends Migration {
      */
     @SuppressWarnings("try") // the references are held, not used
     private void add(Collection<SSTableReader> sstables) {
+        compacting = null;
         // They are live before their indexes are built: a compaction would delete them meanwhile,
         // and Cassandra would take the failed build for one that never ends.
         try (Refs<SSTableReader> held = Refs.ref(sstables)) {

@@ -63,6 +63,7 @@ class MigrationIT {
                     CFS + "#addSSTables",
                     CFS + "#discardSSTables",
                     CFS + "$Flush#flushMemtable",
+                    "org.apache.cassandra.db.compaction.CompactionTask#getCompactionAwareWriter",
                     "org.apache.cassandra.index.SecondaryIndexManager#flushIndexesBlocking",
                     "org.apache.cassandra.index.sai.disk.StorageAttachedIndexWriter#begin",
                     "org.apache.cassandra.db.view.ViewBuilderTask#buildKey",
@@ -391,6 +392,45 @@ class MigrationIT {
         TestNode.awaitMigrations(session, MOVES);
         node.nodetool("compact", "ks", "deleted");
         assertThat(session.execute("SELECT c FROM ks.deleted").all()).hasSize(300);
+    }
+
+    /** It took the SSTables that may have what a deletion hides before there were all of them. */
+    @Test
+    void aCompactionThatBeganBeforeAllDataWasOutPurgesNothingThatIsHiding() throws Exception {
+        session.execute(
+                "CREATE TABLE ks.hiding (p int, c int, v text, PRIMARY KEY (p, c)) WITH memtable ="
+                        + " 'rocks' AND gc_grace_seconds = 0");
+        for (int c = 0; c < 20; c++)
+            session.execute("INSERT INTO ks.hiding (p, c, v) VALUES (1, ?, 'v')", c);
+        crashes.hold("enter", "#newProgress");
+        alter("hiding", "default");
+        crashes.awaitHeld();
+        for (int c : List.of(3, 7)) {
+            session.execute("DELETE FROM ks.hiding WHERE p = 1 AND c = ?", c);
+            flush("hiding");
+        }
+        TimeUnit.MILLISECONDS.sleep(1_100);
+        crashes.holdAlso("enter", "#getCompactionAwareWriter");
+        CompletableFuture<NodeTool.Result> compaction =
+                CompletableFuture.supplyAsync(() -> nodetool("compact", "ks", "hiding"));
+        crashes.awaitHeld();
+        crashes.releaseAt("enter", "#newProgress");
+        TestNode.await(
+                "the end of the migration, but for the compaction",
+                MOVES,
+                () ->
+                        session
+                                .execute("SELECT state FROM petra.migrations")
+                                .all()
+                                .stream()
+                                .allMatch(row -> row.getString(0).startsWith("waiting for comp")));
+        crashes.release();
+        assertThat(compaction.get().exitCode()).isZero();
+        TestNode.awaitMigrations(session, MOVES);
+        assertThat(hasStore("hiding")).isFalse();
+        assertThat(rows("ks.hiding")).hasSize(18).doesNotContain(3, 7);
+        assertThat(nodetool("compact", "ks", "hiding").exitCode()).isZero();
+        assertThat(rows("ks.hiding")).hasSize(18);
     }
 
     /**
