@@ -419,16 +419,18 @@ class MigrationIT {
                 "the end of the migration, but for the compaction",
                 MOVES,
                 () ->
-                        session
-                                .execute("SELECT state FROM petra.migrations")
-                                .all()
-                                .stream()
-                                .allMatch(row -> row.getString(0).startsWith("waiting for comp")));
+                        session.execute("SELECT * FROM petra.migrations").all().stream()
+                                .filter(row -> row.getString("table_name").equals("hiding"))
+                                .map(row -> row.getString("state"))
+                                .allMatch(state -> state.startsWith("waiting for compactions")));
         crashes.release();
         assertThat(compaction.get().exitCode()).isZero();
         TestNode.awaitMigrations(session, MOVES);
         assertThat(hasStore("hiding")).isFalse();
-        assertThat(rows("ks.hiding")).hasSize(18).doesNotContain(3, 7);
+        assertThat(rows("ks.hiding"))
+                .extracting(row -> row.getInt("c"))
+                .hasSize(18)
+                .doesNotContain(3, 7);
         assertThat(nodetool("compact", "ks", "hiding").exitCode()).isZero();
         assertThat(rows("ks.hiding")).hasSize(18);
     }
