@@ -4,6 +4,7 @@ package dev.petra.cassandra.index;
 import dev.petra.cassandra.host.Host;
 import dev.petra.cassandra.index.KeySource.Keys;
 import java.util.List;
+import java.util.function.LongSupplier;
 import org.apache.cassandra.dht.Token;
 import org.apache.cassandra.index.sai.iterators.KeyRangeIterator;
 import org.apache.cassandra.index.sai.utils.PrimaryKey;
@@ -18,17 +19,11 @@ import org.jspecify.annotations.Nullable;
  */
 final class KeyBatches extends KeyRangeIterator {
     /**
-     * The count of an iterator whose number of keys is not known: larger than any known count. SAI
-     * adds counts up and takes a negative sum for an empty iterator, so this is far below {@link
-     * Long#MAX_VALUE}.
+     * No more entries are estimated. SAI adds counts up and takes a negative sum for an empty
+     * iterator, so a count, which may be that many passes over as many entries, stays far below
+     * {@link Long#MAX_VALUE}.
      */
-    static final long UNKNOWN = Integer.MAX_VALUE;
-
-    /**
-     * The same where each batch costs a read of all entries: an intersection keeps the two of its
-     * iterators that have the fewest keys.
-     */
-    static final long UNKNOWN_AND_COSTLY = 2 * UNKNOWN;
+    private static final long MOST = Integer.MAX_VALUE;
 
     /** After skips: less costs as much, since a cursor is opened for each batch. */
     private static final int LEAST = 4;
@@ -66,8 +61,10 @@ final class KeyBatches extends KeyRangeIterator {
     }
 
     /**
-     * Reads the first batch.
+     * Reads the first batch. The count of the iterator is exact if that is the last one, and an
+     * estimate otherwise: an intersection of more than two keeps the two with the lowest counts.
      *
+     * @param entries estimates how many entries there are; asked only if more batches follow
      * @param readsAll whether a batch costs a read of all entries, whatever its size
      * @param smallest size of a batch until skips are known, and the size of the first
      * @param largest size of a batch
@@ -75,6 +72,7 @@ final class KeyBatches extends KeyRangeIterator {
      */
     static KeyRangeIterator open(
             KeySource source,
+            LongSupplier entries,
             boolean readsAll,
             int smallest,
             int largest,
@@ -90,7 +88,15 @@ final class KeyBatches extends KeyRangeIterator {
                 first,
                 smallest,
                 first.areLast() ? last : keys.create(behindAll(last.token())),
-                first.areLast() ? count : readsAll ? UNKNOWN_AND_COSTLY : UNKNOWN);
+                first.areLast()
+                        ? count
+                        : count(Math.max(count + 1, entries.getAsLong()), readsAll, largest));
+    }
+
+    /** Of what reads all entries for each batch: how many that may read in all. */
+    private static long count(long entries, boolean readsAll, int largest) {
+        long bounded = Math.min(MOST, entries);
+        return readsAll ? bounded * (2 + bounded / largest) : bounded;
     }
 
     /**

@@ -10,6 +10,7 @@ import java.nio.ByteBuffer;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.UUID;
+import java.util.function.LongSupplier;
 import java.util.function.Supplier;
 import org.apache.cassandra.db.Clustering;
 import org.apache.cassandra.db.ColumnFamilyStore;
@@ -48,6 +49,13 @@ public final class StoreMemtableIndex extends MemtableIndex {
 
     private final StorageAttachedIndex index;
     private final EngineMemtable memtable;
+
+    /** The bounds of terms; null for none. */
+    private record Terms(
+            @Nullable ByteBuffer from,
+            boolean fromInclusive,
+            @Nullable ByteBuffer to,
+            boolean toInclusive) {}
 
     private StoreMemtableIndex(StorageAttachedIndex index, EngineMemtable memtable) {
         super(index, memtable);
@@ -93,12 +101,15 @@ public final class StoreMemtableIndex extends MemtableIndex {
         return switch (expression.getIndexOperator()) {
             case EQ, CONTAINS_KEY, CONTAINS_VALUE -> {
                 ByteBuffer term = equal(expression);
+                Terms one = new Terms(term, true, term, true);
                 TermSearch search =
-                        search(
-                                () -> open(store, incarnation, term, true, term, true),
-                                context,
-                                wantedRange);
-                yield batches(search.inOneTerm(term), false, SMALLEST_BATCH, LARGEST_BATCH);
+                        search(() -> open(store, incarnation, one), context, wantedRange);
+                yield batches(
+                        search.inOneTerm(term),
+                        () -> entries(store, one),
+                        false,
+                        SMALLEST_BATCH,
+                        LARGEST_BATCH);
             }
             case RANGE -> {
                 Expression.Bound lower = expression.lower();
@@ -107,26 +118,22 @@ public final class StoreMemtableIndex extends MemtableIndex {
                 ByteBuffer to = upper == null ? null : comparable(expression, upper);
                 boolean fromInclusive = lower != null && lower.inclusive;
                 boolean toInclusive = upper != null && upper.inclusive;
+                Terms range = new Terms(from, fromInclusive, to, toInclusive);
                 TermSearch search =
-                        search(
-                                () ->
-                                        open(
-                                                store,
-                                                incarnation,
-                                                from,
-                                                fromInclusive,
-                                                to,
-                                                toInclusive),
-                                context,
-                                wantedRange);
-                yield batches(search.inManyTerms(), true, SMALLEST_PASS, LARGEST_PASS);
+                        search(() -> open(store, incarnation, range), context, wantedRange);
+                yield batches(
+                        search.inManyTerms(),
+                        () -> entries(store, range),
+                        true,
+                        SMALLEST_PASS,
+                        LARGEST_PASS);
             }
             default -> throw new IllegalArgumentException("Unsupported expression: " + expression);
         };
     }
 
     private KeyRangeIterator batches(
-            KeySource source, boolean readsAll, int smallest, int largest) {
+            KeySource source, LongSupplier entries, boolean readsAll, int smallest, int largest) {
         KeySource undamaged =
                 (after, target, limit) -> {
                     try {
@@ -135,7 +142,8 @@ public final class StoreMemtableIndex extends MemtableIndex {
                         throw StoreIndexes.damaged(index, index.baseCfs(), e);
                     }
                 };
-        return KeyBatches.open(undamaged, readsAll, smallest, largest, index.keyFactory());
+        return KeyBatches.open(
+                undamaged, entries, readsAll, smallest, largest, index.keyFactory());
     }
 
     private TermSearch search(
@@ -177,17 +185,18 @@ public final class StoreMemtableIndex extends MemtableIndex {
      * @throws IndexNotAvailableException if the index was dropped or is rebuilt since the query
      *     began: it may lack rows now
      */
-    private TermCursor open(
-            TableStore store,
-            long incarnation,
-            @Nullable ByteBuffer from,
-            boolean fromInclusive,
-            @Nullable ByteBuffer to,
-            boolean toInclusive) {
+    private TermCursor open(TableStore store, long incarnation, Terms terms) {
         TermCursor cursor = null;
         boolean isSame = false;
         try {
-            cursor = store.indexes().scan(id(), from, fromInclusive, to, toInclusive);
+            cursor =
+                    store.indexes()
+                            .scan(
+                                    id(),
+                                    terms.from,
+                                    terms.fromInclusive,
+                                    terms.to,
+                                    terms.toInclusive);
             isSame = store.indexes().incarnation(id()) == incarnation;
             if (isSame) return cursor;
         } catch (IllegalArgumentException e) {
@@ -196,6 +205,22 @@ public final class StoreMemtableIndex extends MemtableIndex {
             if (!isSame && cursor != null) cursor.close();
         }
         throw new IndexNotAvailableException(index);
+    }
+
+    /**
+     * Estimates how many entries have these terms.
+     *
+     * @throws IndexNotAvailableException if the index was dropped
+     */
+    private long entries(TableStore store, Terms terms) {
+        try {
+            return store.indexes()
+                    .entries(
+                            id(), terms.from, terms.fromInclusive, terms.to, terms.toInclusive);
+        } catch (IllegalArgumentException e) {
+            logger.debug("A query finds {} dropped from {}", index, memtable, e);
+            throw new IndexNotAvailableException(index);
+        }
     }
 
     private UUID id() {

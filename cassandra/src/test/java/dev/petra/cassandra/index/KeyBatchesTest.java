@@ -16,6 +16,7 @@ import java.util.SplittableRandom;
 import java.util.TreeSet;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
+import java.util.function.LongSupplier;
 import java.util.stream.IntStream;
 import org.apache.cassandra.db.Clustering;
 import org.apache.cassandra.db.DecoratedKey;
@@ -211,6 +212,7 @@ class KeyBatchesTest {
             try (KeyRangeIterator found =
                     KeyBatches.open(
                             oneTerm ? search.inOneTerm(term(7)) : search.inManyTerms(),
+                            entries::size,
                             random.nextBoolean(),
                             smallest,
                             smallest + random.nextInt(10),
@@ -314,7 +316,13 @@ class KeyBatchesTest {
                         () -> {});
         return KeyRangeUnionIterator.build(
                 List.of(
-                        KeyBatches.open(search.inOneTerm(term(7)), false, 2, 4, keys(WIDE)),
+                        KeyBatches.open(
+                                search.inOneTerm(term(7)),
+                                entries::size,
+                                false,
+                                2,
+                                4,
+                                keys(WIDE)),
                         new KeyList(rows.subList(0, 5))),
                 () -> {});
     }
@@ -335,11 +343,58 @@ class KeyBatchesTest {
     void whatReadsAllEntriesForEachBatchCountsAsMore() {
         List<PrimaryKey> one = List.of(keys(SKINNY).create(partition(1)));
         KeySource many = (after, target, limit) -> new KeySource.Keys(one, false);
-        try (var range = KeyBatches.open(many, true, 1, 2, keys(SKINNY));
-                var equality = KeyBatches.open(many, false, 1, 2, keys(SKINNY))) {
-            assertThat(range.getMaxKeys()).isGreaterThan(equality.getMaxKeys());
-            assertThat(2 * range.getMaxKeys()).isPositive();
+        for (long entries : new long[] {0, 3, 1_000, Long.MAX_VALUE})
+            try (var range = KeyBatches.open(many, () -> entries, true, 1, 2, keys(SKINNY));
+                    var equality = KeyBatches.open(many, () -> entries, false, 1, 2, keys(SKINNY))) {
+                // More than the first batch has.
+                assertThat(equality.getMaxKeys()).isGreaterThanOrEqualTo(2);
+                assertThat(range.getMaxKeys()).isGreaterThan(equality.getMaxKeys());
+                assertThat(2 * range.getMaxKeys()).isPositive();
+            }
+    }
+
+    /** Of terms with more rows than a batch, which were left out was by the order of the clauses. */
+    @Test
+    void anIntersectionKeepsTheTwoThatHaveTheFewestEntries() {
+        List<PrimaryKey> all =
+                IntStream.range(0, 200)
+                        .mapToObj(p -> keys(SKINNY).create(partition(p)))
+                        .sorted()
+                        .toList();
+        List<Integer> sizes = List.of(1_000_000, 300, 900_000, 200);
+        List<AtomicInteger> batches = new ArrayList<>();
+        KeyRangeIterator.Builder four = KeyRangeIntersectionIterator.builder(4, 2, () -> {});
+        for (int entries : sizes) {
+            AtomicInteger read = new AtomicInteger();
+            batches.add(read);
+            KeySource source =
+                    (after, target, limit) -> {
+                        read.incrementAndGet();
+                        int from = after == null ? 0 : all.indexOf(after) + 1;
+                        int to = Math.min(all.size(), from + limit);
+                        return new KeySource.Keys(all.subList(from, to), to == all.size());
+                    };
+            four.add(KeyBatches.open(source, () -> entries, false, 10, 10, keys(SKINNY)));
         }
+        try (KeyRangeIterator found = four.build()) {
+            assertThat(found.getMaxKeys()).isEqualTo(200);
+            assertThat(found).toIterable().isEqualTo(all);
+        }
+        assertThat(batches).extracting(AtomicInteger::get).containsExactly(1, 20, 1, 20);
+    }
+
+    @Test
+    void whatIsReadInOneBatchIsCountedAndNotEstimated() {
+        List<PrimaryKey> one = List.of(keys(SKINNY).create(partition(1)));
+        KeySource last = (after, target, limit) -> new KeySource.Keys(one, true);
+        LongSupplier none =
+                () -> {
+                    throw new AssertionError("it is asked");
+                };
+        for (boolean readsAll : new boolean[] {true, false})
+            try (var found = KeyBatches.open(last, none, readsAll, 1, 2, keys(SKINNY))) {
+                assertThat(found.getMaxKeys()).isOne();
+            }
     }
 
     @Test
@@ -409,7 +464,7 @@ class KeyBatchesTest {
                     before.set(new WeakReference<>(batch));
                     return new KeySource.Keys(batch, after != null);
                 };
-        try (KeyRangeIterator found = KeyBatches.open(source, true, 2, 2, keys(SKINNY))) {
+        try (KeyRangeIterator found = KeyBatches.open(source, () -> 4, true, 2, 2, keys(SKINNY))) {
             if (skips) found.skipTo(all.get(2));
             assertThat(found).toIterable().isEqualTo(all.subList(skips ? 2 : 0, 4));
         }
@@ -437,7 +492,8 @@ class KeyBatchesTest {
                     return search.inManyTerms().next(after, target, limit);
                 };
         List<PrimaryKey> all = entries.stream().map(Entry::key).sorted().toList();
-        try (KeyRangeIterator found = KeyBatches.open(counted, true, 16, 512, keys(SKINNY))) {
+        try (KeyRangeIterator found =
+                KeyBatches.open(counted, entries::size, true, 16, 512, keys(SKINNY))) {
             for (int i = 0; i < all.size(); i += 40) {
                 found.skipTo(all.get(i));
                 assertThat(found.next()).isEqualTo(all.get(i));
@@ -470,7 +526,8 @@ class KeyBatchesTest {
                     return new KeySource.Keys(keys, from + limit >= all.size());
                 };
         int wanted = 0;
-        try (KeyRangeIterator found = KeyBatches.open(counted, false, 64, 4_096, keys(SKINNY))) {
+        try (KeyRangeIterator found =
+                KeyBatches.open(counted, entries::size, false, 64, 4_096, keys(SKINNY))) {
             for (int i = 0; i < all.size(); i += apart, wanted++) {
                 found.skipTo(all.get(i));
                 assertThat(found.next()).isEqualTo(all.get(i));

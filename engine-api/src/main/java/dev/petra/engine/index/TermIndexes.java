@@ -122,6 +122,20 @@ public interface TermIndexes {
      */
     long sweep(UUID index, SweepCheck check);
 
+    /**
+     * About how many entries have terms within bounds, in memory and on disk: for whoever chooses
+     * between indexes. May be far off where there are few. Reads no entries.
+     *
+     * @param from null for no lower bound
+     * @param to null for no upper bound
+     */
+    long entries(
+            UUID index,
+            @Nullable ByteBuffer from,
+            boolean fromInclusive,
+            @Nullable ByteBuffer to,
+            boolean toInclusive);
+
     /** About how much the index takes, in bytes, in memory and on disk. Reads no entries. */
     long bytes(UUID index);
 }

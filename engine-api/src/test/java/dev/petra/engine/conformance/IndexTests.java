@@ -8,6 +8,7 @@ import dev.petra.engine.TableStore;
 import dev.petra.engine.index.TermCursor;
 import dev.petra.engine.index.TermEntry;
 import dev.petra.engine.index.TermFunction;
+import dev.petra.engine.index.TermIndexes;
 import dev.petra.engine.index.TermIndexes.State;
 import dev.petra.engine.stream.SliceRanges;
 import java.nio.ByteBuffer;
@@ -349,6 +350,16 @@ public interface IndexTests {
         assertThat(rowsOf(store, table, "a")).containsExactly("k:c=1");
         assertThat(rowsOf(store, table, "")).containsExactly("k:c=2");
         assertThat(store.indexes().bytes(ONE)).isGreaterThanOrEqualTo(0);
+        assertThat(estimated(store, "", "b")).isGreaterThanOrEqualTo(0);
+        // No range.
+        assertThat(estimated(store, "b", "a")).isZero();
+        TermIndexes indexes = store.indexes();
+        assertThatThrownBy(() -> indexes.entries(TWO, null, true, null, true))
+                .isInstanceOf(IllegalArgumentException.class);
+    }
+
+    private static long estimated(TableStore store, String from, String to) {
+        return store.indexes().entries(ONE, term(from), true, term(to), true);
     }
 
     /** As a snapshot has them. */

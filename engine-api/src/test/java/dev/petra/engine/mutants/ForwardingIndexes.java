@@ -83,6 +83,16 @@ class ForwardingIndexes implements TermIndexes {
     }
 
     @Override
+    public long entries(
+            UUID index,
+            @Nullable ByteBuffer from,
+            boolean fromInclusive,
+            @Nullable ByteBuffer to,
+            boolean toInclusive) {
+        return indexes.entries(index, from, fromInclusive, to, toInclusive);
+    }
+
+    @Override
     public long bytes(UUID index) {
         return indexes.bytes(index);
     }

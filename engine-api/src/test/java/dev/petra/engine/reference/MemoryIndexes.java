@@ -199,6 +199,28 @@ final class MemoryIndexes implements TermIndexes {
             boolean fromInclusive,
             @Nullable ByteBuffer to,
             boolean toInclusive) {
+        NavigableSet<Entry> within = within(index, from, fromInclusive, to, toInclusive);
+        MemoryStore open = open();
+        open.acquire();
+        return new Cursor(open, within);
+    }
+
+    @Override
+    public synchronized long entries(
+            UUID index,
+            @Nullable ByteBuffer from,
+            boolean fromInclusive,
+            @Nullable ByteBuffer to,
+            boolean toInclusive) {
+        return within(index, from, fromInclusive, to, toInclusive).size();
+    }
+
+    private NavigableSet<Entry> within(
+            UUID index,
+            @Nullable ByteBuffer from,
+            boolean fromInclusive,
+            @Nullable ByteBuffer to,
+            boolean toInclusive) {
         NavigableSet<Entry> within = new TreeSet<>(of(index));
         if (from != null)
             within.removeIf(
@@ -212,9 +234,7 @@ final class MemoryIndexes implements TermIndexes {
                         int order = ByteBufferUtil.compareUnsigned(entry.term, to);
                         return order > 0 || (order == 0 && !toInclusive);
                     });
-        MemoryStore open = open();
-        open.acquire();
-        return new Cursor(open, within);
+        return within;
     }
 
     private static final class Cursor implements TermCursor {
