@@ -84,6 +84,15 @@ public interface TableStore extends AutoCloseable {
             DecoratedKey key, Slices slices, ColumnFilter columns, boolean reversed);
 
     /**
+     * The same for whoever reads many rows once, as a sweep of an index does: what readers have in
+     * caches stays there. Need not count as a read in {@link #statistics()}.
+     */
+    default @Nullable UnfilteredRowIterator readAside(
+            DecoratedKey key, Slices slices, ColumnFilter columns, boolean reversed) {
+        return read(key, slices, columns, reversed);
+    }
+
+    /**
      * Reads a range of partitions in the order of their positions.
      *
      * @param range keys and, for each, the clusterings that are wanted
@@ -92,7 +101,7 @@ public interface TableStore extends AutoCloseable {
      */
     UnfilteredPartitionIterator scan(DataRange range, ColumnFilter columns);
 
-    /** The same for whoever reads much, once: what readers have in caches stays there. */
+    /** The same for whoever reads much once, as {@link #readAside}. */
     default UnfilteredPartitionIterator scanAside(DataRange range, ColumnFilter columns) {
         return scan(range, columns);
     }

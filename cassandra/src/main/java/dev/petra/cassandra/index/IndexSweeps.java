@@ -11,7 +11,6 @@ import dev.petra.engine.TableStore;
 import dev.petra.engine.index.SweepCheck;
 import dev.petra.engine.index.TermIndexes;
 import java.nio.ByteBuffer;
-import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.CancellationException;
@@ -26,17 +25,11 @@ import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.locks.LockSupport;
 import java.util.function.Consumer;
 import org.apache.cassandra.db.Clustering;
-import org.apache.cassandra.db.ClusteringPrefix;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.DecoratedKey;
-import org.apache.cassandra.db.Slice;
-import org.apache.cassandra.db.Slices;
 import org.apache.cassandra.db.rows.Row;
-import org.apache.cassandra.db.rows.Unfiltered;
-import org.apache.cassandra.db.rows.UnfilteredRowIterator;
 import org.apache.cassandra.index.Index;
 import org.apache.cassandra.io.FSReadError;
-import org.apache.cassandra.schema.TableMetadata;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -283,7 +276,7 @@ public final class IndexSweeps {
         private final Whole table;
         private final Index index;
         private final boolean slowly;
-        private final TermColumns columns;
+        private final EntryRows rows;
         private final SweepPace pace;
         private long looked;
         private long removed;
@@ -293,7 +286,7 @@ public final class IndexSweeps {
             this.table = table;
             this.index = index;
             this.slowly = slowly;
-            this.columns = new TermColumns(List.of(IndexTerms.column(index)));
+            this.rows = new EntryRows(table.store, IndexTerms.column(index));
             this.pace =
                     new SweepPace(
                             System::nanoTime,
@@ -305,7 +298,7 @@ public final class IndexSweeps {
         public boolean isConfirmed(ByteBuffer term, DecoratedKey key, Clustering<?> clustering) {
             Row row;
             try {
-                row = row(key, clustering);
+                row = rows.row(table.cfs.metadata(), key, clustering);
             } catch (CorruptStoreException e) {
                 logDamage(e);
                 return true;
@@ -332,25 +325,6 @@ public final class IndexSweeps {
                     table.cfs.metadata(),
                     index.getIndexMetadata().name,
                     e);
-        }
-
-        private @Nullable Row row(DecoratedKey key, Clustering<?> clustering) {
-            boolean isStatic = clustering.kind() == ClusteringPrefix.Kind.STATIC_CLUSTERING;
-            TableMetadata metadata = table.cfs.metadata();
-            Slices slices =
-                    isStatic
-                            ? Slices.NONE
-                            : Slices.with(metadata.comparator, Slice.make(clustering));
-            try (UnfilteredRowIterator rows =
-                    table.store.read(key, slices, columns.of(metadata), false)) {
-                if (rows == null) return null;
-                if (isStatic) return rows.staticRow();
-                while (rows.hasNext()) {
-                    Unfiltered next = rows.next();
-                    if (next instanceof Row row) return row;
-                }
-                return null;
-            }
         }
 
         /** Ends the sweep if the node stops, or the table or the index has ended. */

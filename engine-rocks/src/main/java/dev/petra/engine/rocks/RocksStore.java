@@ -215,6 +215,12 @@ final class RocksStore implements TableStore, LogSyncer.Log {
     }
 
     @Override
+    public @Nullable UnfilteredRowIterator readAside(
+            DecoratedKey key, Slices slices, ColumnFilter columns, boolean reversed) {
+        return reader.readAside(key, slices, columns, reversed);
+    }
+
+    @Override
     public UnfilteredPartitionIterator scan(DataRange range, ColumnFilter columns) {
         return new RangeScan(context, range, columns, false);
     }

@@ -143,6 +143,9 @@ public final class Database implements AutoCloseable {
 
     public final ReadOptions readOptions;
 
+    /** The same for whoever reads everything once: the block cache is left to others. */
+    public final ReadOptions asideOptions;
+
     /** Not waiting for room: the caller decides how long to wait. Not synced, synced. */
     public final WriteOptions writeOptions;
 
@@ -182,6 +185,7 @@ public final class Database implements AutoCloseable {
         this.owned = new ArrayList<>(owned);
         this.owned.add(names);
         this.readOptions = newReadOptions();
+        this.asideOptions = newReadOptions().setFillCache(false);
         this.writeOptions = newWriteOptions();
         this.syncedWriteOptions = newWriteOptions().setSync(isLogged);
     }
@@ -741,6 +745,7 @@ public final class Database implements AutoCloseable {
         revokeLeases();
         var unused = syncBeforeClosing();
         readOptions.close();
+        asideOptions.close();
         writeOptions.close();
         syncedWriteOptions.close();
         data.close();

@@ -60,15 +60,17 @@ final class IndexCursor implements TermCursor {
      *
      * @param from inclusive
      * @param to exclusive
+     * @param aside whether it leaves the block cache as it is
      */
-    IndexCursor(StoreContext store, int number, byte[] from, byte[] to) {
+    IndexCursor(StoreContext store, int number, byte[] from, byte[] to, boolean aside) {
         this.store = store;
         this.number = number;
         this.from = from;
         this.database = store.acquire();
         this.use = Database.stripe();
         this.end = new Slice(to);
-        this.options = Database.newReadOptions().setIterateUpperBound(end);
+        this.options =
+                Database.newReadOptions().setIterateUpperBound(end).setFillCache(!aside);
         boolean complete = false;
         try {
             this.clusterings = store.catalog().layout(store.table()).clusterings;

@@ -251,7 +251,11 @@ public final class RocksIndexes implements TermIndexes {
         reopenable.checkOpen();
         int number = catalog().number(index);
         return new IndexCursor(
-                store, number, lower(number, from, fromInclusive), upper(number, to, toInclusive));
+                store,
+                number,
+                lower(number, from, fromInclusive),
+                upper(number, to, toInclusive),
+                false);
     }
 
     private static byte[] lower(int number, @Nullable ByteBuffer from, boolean inclusive) {
@@ -359,7 +363,7 @@ public final class RocksIndexes implements TermIndexes {
     private Page page(int number, byte[] from) {
         List<Met> entries = new ArrayList<>();
         long bytes = 0;
-        try (IndexCursor cursor = new IndexCursor(store, number, from, begin(number + 1))) {
+        try (IndexCursor cursor = new IndexCursor(store, number, from, begin(number + 1), true)) {
             while (entries.size() < SWEPT_AT_ONCE && bytes < SWEPT_BYTES) {
                 if (!cursor.next()) return new Page(entries, true);
                 Met entry =

@@ -89,7 +89,8 @@ public final class Cursor implements AutoCloseable {
             Buffers.SPARE.remove();
             buffers.partition.clear();
             buffers.bounds.clear();
-            ReadOptions all = database.readOptions;
+            boolean aside = bounds != null && bounds.isAside();
+            ReadOptions all = aside ? database.asideOptions : database.readOptions;
             ReadOptions options = bounds == null ? all : bounds.options();
             RocksIterator plain = database.db.newIterator(database.data, options);
             // Asked behind the opening: if there are none now, the iterator sees none.

@@ -8,6 +8,9 @@ interface CursorBounds extends AutoCloseable {
     /** The options of iterators that are closed before these bounds are. */
     ReadOptions options();
 
+    /** Whether the cursor leaves the block cache as it is. */
+    boolean isAside();
+
     /** Whether values that lie apart from a row within the bounds are within them too. */
     boolean holdLargeCells();
 

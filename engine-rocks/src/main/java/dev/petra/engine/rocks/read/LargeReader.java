@@ -27,14 +27,19 @@ final class LargeReader implements LargeValues {
 
     private final StoreContext store;
     private final ColumnFilter filter;
+    private final boolean aside;
     private @Nullable Database database;
     private @Nullable RocksIterator values;
     private @Nullable ByteBuffer rowKey;
     private boolean missed;
 
-    LargeReader(StoreContext store, ColumnFilter filter) {
+    /**
+     * @param aside whether what is read by a get leaves the block cache as it is
+     */
+    LargeReader(StoreContext store, ColumnFilter filter, boolean aside) {
         this.store = store;
         this.filter = filter;
+        this.aside = aside;
     }
 
     /**
@@ -99,6 +104,6 @@ final class LargeReader implements LargeValues {
         }
         Database db = database;
         if (db == null) throw new IllegalStateException("a large cell of no row");
-        return db.db.get(db.large, db.readOptions, key);
+        return db.db.get(db.large, aside ? db.asideOptions : db.readOptions, key);
     }
 }

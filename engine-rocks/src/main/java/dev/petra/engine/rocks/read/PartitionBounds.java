@@ -40,6 +40,7 @@ final class PartitionBounds implements CursorBounds {
     private final ByteSink keys = new ByteSink();
     private final ReadOptions options = Database.newReadOptions();
     private boolean isTotalOrder = true;
+    private boolean isAside;
 
     /** Both begin where {@link #keys} do: the partition's position is a prefix of the upper one. */
     private DirectSlice lower;
@@ -65,7 +66,7 @@ final class PartitionBounds implements CursorBounds {
         try {
             int length = bounds.begin(partitions, key);
             bounds.keys.put(KeyKind.END);
-            bounds.complete(length);
+            bounds.complete(length, false);
             complete = true;
             return bounds;
         } finally {
@@ -73,9 +74,17 @@ final class PartitionBounds implements CursorBounds {
         }
     }
 
-    /** The bounds of a partition up to the end of the last slice. */
+    /**
+     * The bounds of a partition up to the end of the last slice.
+     *
+     * @param aside whether the read leaves the block cache as it is
+     */
     static PartitionBounds of(
-            PartitionKeys partitions, DecoratedKey key, ClusteringKeys clusterings, Slices slices) {
+            PartitionKeys partitions,
+            DecoratedKey key,
+            ClusteringKeys clusterings,
+            Slices slices,
+            boolean aside) {
         PartitionBounds bounds = take();
         boolean complete = false;
         try {
@@ -83,7 +92,7 @@ final class PartitionBounds implements CursorBounds {
             bounds.keys.put(KeyKind.ROW);
             if (slices.size() > 0)
                 clusterings.put(bounds.keys, slices.get(slices.size() - 1).end());
-            bounds.complete(length);
+            bounds.complete(length, aside);
             complete = true;
             return bounds;
         } finally {
@@ -98,7 +107,7 @@ final class PartitionBounds implements CursorBounds {
     }
 
     @SuppressWarnings("ReferenceEquality") // whether the keys lie elsewhere now
-    private void complete(int positionLength) {
+    private void complete(int positionLength, boolean aside) {
         int length = keys.position();
         ByteBuffer all = keys.flipped();
         if (all != bounded) {
@@ -114,6 +123,8 @@ final class PartitionBounds implements CursorBounds {
         boolean totalOrder = positionLength < PartitionKeys.PREFIX;
         if (totalOrder != isTotalOrder) options.setTotalOrderSeek(totalOrder);
         isTotalOrder = totalOrder;
+        if (aside != isAside) options.setFillCache(!aside);
+        isAside = aside;
         position = all.slice(0, positionLength);
     }
 
@@ -125,6 +136,11 @@ final class PartitionBounds implements CursorBounds {
     @Override
     public ReadOptions options() {
         return options;
+    }
+
+    @Override
+    public boolean isAside() {
+        return isAside;
     }
 
     /** The upper one is that of a row's key. */

@@ -25,6 +25,7 @@ import org.apache.cassandra.db.rows.Rows;
 import org.apache.cassandra.db.rows.Unfiltered;
 import org.apache.cassandra.db.rows.UnfilteredRowIterator;
 import org.jspecify.annotations.Nullable;
+import org.rocksdb.ReadOptions;
 import org.rocksdb.RocksDB;
 import org.rocksdb.RocksDBException;
 
@@ -79,21 +80,28 @@ public final class PartitionReader {
     public @Nullable UnfilteredRowIterator read(
             DecoratedKey key, Slices slices, ColumnFilter filter, boolean reversed) {
         Scratch scratch = SCRATCH.get();
-        if (!scratch.counters.begin(store)) return read(key, slices, filter, reversed, scratch);
+        ReadContext context = new ReadContext(store, filter);
+        if (!scratch.counters.begin(store)) return read(key, slices, context, reversed, scratch);
         try {
-            return read(key, slices, filter, reversed, scratch);
+            return read(key, slices, context, reversed, scratch);
         } finally {
             samples.add(scratch.counters);
         }
     }
 
+    /** The same, and the block cache is left to others. */
+    public @Nullable UnfilteredRowIterator readAside(
+            DecoratedKey key, Slices slices, ColumnFilter filter, boolean reversed) {
+        ReadContext context = new ReadContext(store, filter, true, () -> {});
+        return read(key, slices, context, reversed, SCRATCH.get());
+    }
+
     private @Nullable UnfilteredRowIterator read(
             DecoratedKey key,
             Slices slices,
-            ColumnFilter filter,
+            ReadContext context,
             boolean reversed,
             Scratch scratch) {
-        ReadContext context = new ReadContext(store, filter);
         if (!context.wantsStatics()) {
             Clustering<?> one = onlyRow(slices, context);
             if (one != null) {
@@ -155,7 +163,7 @@ public final class PartitionReader {
             if (mayHaveRecord) {
                 if (store.recordWritesBegun() != ended) return OneRow.NOT_ALONE;
                 keys.put(KeyKind.PARTITION);
-                if (getValue(database, keys, scratch)) {
+                if (getValue(database, keys, context, scratch)) {
                     PartitionRecord record = context.partition(keys.flipped(), scratch.value.get());
                     if (record.hasRanges()) return OneRow.NOT_ALONE;
                     deletion = record.deletion();
@@ -164,7 +172,7 @@ public final class PartitionReader {
             }
             keys.put(KeyKind.ROW);
             context.clusterings().put(keys, clustering);
-            boolean found = getValue(database, keys, scratch);
+            boolean found = getValue(database, keys, context, scratch);
             // A record may have come since it was looked for, with a row that must not be seen
             // without it.
             if (catalog.has(Catalog.Flag.PARTITION_RECORDS)
@@ -194,14 +202,16 @@ public final class PartitionReader {
         return context.clusterings().getClustering(key.position(prefix + 1));
     }
 
-    private static boolean getValue(Database database, ByteSink keys, Scratch scratch)
+    private static boolean getValue(
+            Database database, ByteSink keys, ReadContext context, Scratch scratch)
             throws RocksDBException {
+        ReadOptions options = context.isAside() ? database.asideOptions : database.readOptions;
         int end = keys.position();
         while (true) {
             int size =
                     database.db.get(
                             database.data,
-                            database.readOptions,
+                            options,
                             keys.flipped(),
                             scratch.value.get().clear());
             keys.resume(end);
@@ -214,7 +224,12 @@ public final class PartitionReader {
     private @Nullable UnfilteredRowIterator iterate(
             DecoratedKey key, Slices slices, ReadContext context, boolean reversed) {
         PartitionBounds bounds =
-                PartitionBounds.of(store.partitionKeys(), key, context.clusterings(), slices);
+                PartitionBounds.of(
+                        store.partitionKeys(),
+                        key,
+                        context.clusterings(),
+                        slices,
+                        context.isAside());
         Cursor cursor = context.open(bounds);
         boolean handedOut = false;
         try {

@@ -65,7 +65,7 @@ public final class RangeScan extends AbstractUnfilteredPartitionIterator {
             Runnable checkpoint) {
         this.store = store;
         this.checkpoint = checkpoint;
-        this.context = new ReadContext(store, filter, checkpoint);
+        this.context = new ReadContext(store, filter, aside, checkpoint);
         this.range = range;
         AbstractBounds<PartitionPosition> keys = range.keyRange();
         boolean includesLeft = keys instanceof Bounds || keys instanceof IncludingExcludingBounds;

@@ -36,6 +36,7 @@ public final class ReadContext {
     private static final int STEPS = 256;
 
     private final StoreContext store;
+    private final boolean aside;
     private final TableMetadata table;
     private final ClusteringKeys clusterings;
 
@@ -65,15 +66,17 @@ public final class ReadContext {
     private final boolean fetchesDropped;
 
     public ReadContext(StoreContext store, ColumnFilter filter) {
-        this(store, filter, () -> {});
+        this(store, filter, false, () -> {});
     }
 
     /**
+     * @param aside whether a read of one partition leaves the block cache as it is
      * @param checkpoint called now and then while the rows and range tombstones of a partition are
      *     read; what it throws ends the read
      */
-    ReadContext(StoreContext store, ColumnFilter filter, Runnable checkpoint) {
+    ReadContext(StoreContext store, ColumnFilter filter, boolean aside, Runnable checkpoint) {
         this.store = store;
+        this.aside = aside;
         this.checkpoint = checkpoint;
         this.table = store.table();
         this.clusterings = store.catalog().layout(table).clusterings;
@@ -133,7 +136,7 @@ public final class ReadContext {
                         : store.catalog().layout(table);
         form = fixed;
         if (large == null && store.catalog().has(Catalog.Flag.LARGE_CELLS))
-            large = new LargeReader(store, filter);
+            large = new LargeReader(store, filter, aside);
         return fixed;
     }
 
@@ -154,6 +157,10 @@ public final class ReadContext {
 
     public ClusteringKeys clusterings() {
         return clusterings;
+    }
+
+    boolean isAside() {
+        return aside;
     }
 
     boolean wantsStatics() {

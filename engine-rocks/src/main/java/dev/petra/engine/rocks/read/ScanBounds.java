@@ -20,6 +20,7 @@ final class ScanBounds implements CursorBounds {
 
     private final Slice end;
     private final ReadOptions options;
+    private final boolean aside;
 
     /**
      * @param end exclusive; the end of a partition
@@ -27,6 +28,7 @@ final class ScanBounds implements CursorBounds {
      */
     ScanBounds(byte[] end, boolean aside) {
         this.end = new Slice(end);
+        this.aside = aside;
         this.options =
                 Database.newReadOptions().setIterateUpperBound(this.end).setFillCache(!aside);
     }
@@ -55,6 +57,11 @@ final class ScanBounds implements CursorBounds {
     @Override
     public ReadOptions options() {
         return options;
+    }
+
+    @Override
+    public boolean isAside() {
+        return aside;
     }
 
     /** Their keys begin with those of their partitions. */

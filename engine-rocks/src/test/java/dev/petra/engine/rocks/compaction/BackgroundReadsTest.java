@@ -11,6 +11,8 @@ import dev.petra.engine.WriteStallException;
 import dev.petra.engine.conformance.RangeTests;
 import dev.petra.engine.conformance.TestTable;
 import dev.petra.engine.conformance.UpdateBuilder;
+import dev.petra.engine.index.SweepCheck;
+import dev.petra.engine.index.TermEntry;
 import dev.petra.engine.rocks.Tables;
 import dev.petra.engine.rocks.db.Database;
 import dev.petra.engine.rocks.db.ReopenableDatabase;
@@ -28,6 +30,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Random;
+import java.util.UUID;
 import java.util.concurrent.CancellationException;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
@@ -37,6 +40,7 @@ import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.BooleanSupplier;
 import java.util.function.Function;
+import org.apache.cassandra.db.Clustering;
 import org.apache.cassandra.db.DataRange;
 import org.apache.cassandra.db.Slices;
 import org.apache.cassandra.db.partitions.PartitionUpdate;
@@ -47,9 +51,11 @@ import org.apache.cassandra.dht.Murmur3Partitioner;
 import org.apache.cassandra.dht.Murmur3Partitioner.LongToken;
 import org.apache.cassandra.dht.Range;
 import org.apache.cassandra.dht.Token;
+import org.apache.cassandra.utils.ByteBufferUtil;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.ValueSource;
 import org.rocksdb.CompactRangeOptions.BottommostLevelCompaction;
 import org.rocksdb.PerfContext;
@@ -493,6 +499,70 @@ class BackgroundReadsTest {
             Pacer pace = new Pacer(Tables.context(store), database, false);
             new LargeCellSweep(Tables.context(store)).run(database, pace);
             assertThat(cacheUsage(store) - before).isLessThan(1 << 20);
+        }
+    }
+
+    /** It reads all entries, and the row of each. */
+    @ParameterizedTest
+    @CsvSource({"false, 1MiB", "true, 1MiB", "false, 1KiB", "true, 1KiB"})
+    void aSweepOfAnIndexLeavesTheCacheToReaders(boolean isWide, String largeCell)
+            throws RocksDBException {
+        TestTable table =
+                TestTable.of(
+                        "CREATE TABLE t (k text, c int, v text, PRIMARY KEY (k"
+                                + (isWide ? ", c" : "")
+                                + "))"
+                                + OPTIONS);
+        UUID index = new UUID(1, 1);
+        try (StorageEngine engine =
+                Tables.engine(Map.of("memory", "64MiB", "large_cell", largeCell))) {
+            TableStore writing = engine.openStore(table.spec(directory.resolve("t")));
+            writing.indexes().define(index);
+            for (int i = 0; i < 4_000; i++) {
+                UpdateBuilder update = table.update("k" + i).at(1);
+                UpdateBuilder.RowBuilder row = isWide ? update.row(1) : update.row();
+                ByteBuffer term = ByteBufferUtil.bytes(noise(i).substring(0, 1_000));
+                writing.write(
+                        row.set("v", noise(i)).end().build(),
+                        List.of(
+                                new TermEntry(
+                                        index,
+                                        term,
+                                        isWide ? table.clustering(1) : Clustering.EMPTY)));
+            }
+            writing.flush();
+            writing.close();
+            TableStore store = engine.openStore(table.spec(directory.resolve("t")));
+            long reads = store.statistics().reads();
+            long before = cacheUsage(store);
+            AtomicInteger looked = new AtomicInteger();
+            SweepCheck check =
+                    (term, key, clustering) -> {
+                        looked.incrementAndGet();
+                        return hasValue(store.readAside(key, Slices.ALL, table.all(), false));
+                    };
+            assertThat(store.indexes().sweep(index, check)).isZero();
+            assertThat(looked).hasValue(4_000);
+            assertThat(cacheUsage(store) - before).isLessThan(1 << 20);
+            assertThat(store.statistics().reads()).isEqualTo(reads);
+            // Whoever reads next is a reader again.
+            if (!"1MiB".equals(largeCell)) return;
+            for (int i = 0; i < 1_000; i++)
+                assertThat(
+                                hasValue(
+                                        store.read(
+                                                table.key("k" + i),
+                                                Slices.ALL,
+                                                table.all(),
+                                                false)))
+                        .isTrue();
+            assertThat(cacheUsage(store) - before).isGreaterThan(1_000_000);
+        }
+    }
+
+    private static boolean hasValue(UnfilteredRowIterator read) {
+        try (read) {
+            return ((Row) read.next()).cells().iterator().next().valueSize() == 2_000;
         }
     }
 

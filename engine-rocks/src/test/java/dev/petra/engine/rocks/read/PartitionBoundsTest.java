@@ -224,7 +224,8 @@ class PartitionBoundsTest {
                             Tables.context(store).partitionKeys(),
                             key,
                             new ClusteringKeys(table.metadata().comparator),
-                            slices);
+                            slices,
+                            false);
             long whileLent = pool.idleBytes();
             bounds.close();
             assertThat(pool.idleBytes()).isGreaterThan(whileLent);

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.cassandra.index;
+
+import dev.petra.engine.TableStore;
+import java.util.List;
+import org.apache.cassandra.db.Clustering;
+import org.apache.cassandra.db.ClusteringPrefix;
+import org.apache.cassandra.db.DecoratedKey;
+import org.apache.cassandra.db.Slice;
+import org.apache.cassandra.db.Slices;
+import org.apache.cassandra.db.rows.Row;
+import org.apache.cassandra.db.rows.Unfiltered;
+import org.apache.cassandra.db.rows.UnfilteredRowIterator;
+import org.apache.cassandra.schema.ColumnMetadata;
+import org.apache.cassandra.schema.TableMetadata;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * Reads the rows that entries of one index lead to, for a sweep: all of them once, so what readers
+ * have in caches stays there. One thread at a time.
+ */
+final class EntryRows {
+    private final TableStore store;
+    private final TermColumns columns;
+
+    EntryRows(TableStore store, ColumnMetadata indexed) {
+        this.store = store;
+        this.columns = new TermColumns(List.of(indexed));
+    }
+
+    /**
+     * Returns the row of an entry with what terms are derived of; null, or an empty one, if there
+     * is none.
+     *
+     * @param table as it is now
+     */
+    @Nullable Row row(TableMetadata table, DecoratedKey key, Clustering<?> clustering) {
+        boolean isStatic = clustering.kind() == ClusteringPrefix.Kind.STATIC_CLUSTERING;
+        Slices slices =
+                isStatic ? Slices.NONE : Slices.with(table.comparator, Slice.make(clustering));
+        try (UnfilteredRowIterator rows =
+                store.readAside(key, slices, columns.of(table), false)) {
+            if (rows == null) return null;
+            if (isStatic) return rows.staticRow();
+            while (rows.hasNext()) {
+                Unfiltered next = rows.next();
+                if (next instanceof Row row) return row;
+            }
+            return null;
+        }
+    }
+}
