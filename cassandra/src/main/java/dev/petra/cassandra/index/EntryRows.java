@@ -23,9 +23,13 @@ final class EntryRows {
     private final TableStore store;
     private final TermColumns columns;
 
+    /** Without static columns: an engine may read one row by one key then. */
+    private final TermColumns columnsOfRows;
+
     EntryRows(TableStore store, ColumnMetadata indexed) {
         this.store = store;
-        this.columns = new TermColumns(List.of(indexed));
+        this.columns = new TermColumns(List.of(indexed), true);
+        this.columnsOfRows = new TermColumns(List.of(indexed), false);
     }
 
     /**
@@ -38,8 +42,8 @@ final class EntryRows {
         boolean isStatic = clustering.kind() == ClusteringPrefix.Kind.STATIC_CLUSTERING;
         Slices slices =
                 isStatic ? Slices.NONE : Slices.with(table.comparator, Slice.make(clustering));
-        try (UnfilteredRowIterator rows =
-                store.readAside(key, slices, columns.of(table), false)) {
+        TermColumns wanted = isStatic ? columns : columnsOfRows;
+        try (UnfilteredRowIterator rows = store.readAside(key, slices, wanted.of(table), false)) {
             if (rows == null) return null;
             if (isStatic) return rows.staticRow();
             while (rows.hasNext()) {

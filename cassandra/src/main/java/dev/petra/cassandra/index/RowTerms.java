@@ -42,9 +42,20 @@ final class RowTerms {
      * the others: if one is added again, what was written to it after the drop lets its row live.
      */
     static ColumnFilter columns(TableMetadata table, Collection<ColumnMetadata> indexed) {
+        return filter(table, indexed, true);
+    }
+
+    /**
+     * The same as {@link #columns}.
+     *
+     * @param ofStaticRows false if only other rows are read, which static columns say nothing of
+     */
+    static ColumnFilter filter(
+            TableMetadata table, Collection<ColumnMetadata> indexed, boolean ofStaticRows) {
         RegularAndStaticColumns.Builder values = RegularAndStaticColumns.builder();
         for (ColumnMetadata column : indexed) if (!column.isPrimaryKeyColumn()) values.add(column);
-        return ColumnFilter.selection(DroppedColumns.addedAgain(table), values.build(), true);
+        return ColumnFilter.selection(
+                DroppedColumns.addedAgain(table), values.build(), ofStaticRows);
     }
 
     /** Whether a row, or what one update has of it, has live data. */

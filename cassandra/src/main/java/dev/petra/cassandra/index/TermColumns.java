@@ -16,11 +16,16 @@ import org.jspecify.annotations.Nullable;
  */
 final class TermColumns {
     private final List<ColumnMetadata> indexed;
+    private final boolean ofStaticRows;
     private @Nullable TableMetadata table;
     private @Nullable ColumnFilter filter;
 
-    TermColumns(Collection<ColumnMetadata> indexed) {
+    /**
+     * @param ofStaticRows false if only other rows are read
+     */
+    TermColumns(Collection<ColumnMetadata> indexed, boolean ofStaticRows) {
         this.indexed = List.copyOf(indexed);
+        this.ofStaticRows = ofStaticRows;
     }
 
     /** Returns the filter for the table as it is now. */
@@ -28,7 +33,7 @@ final class TermColumns {
     ColumnFilter of(TableMetadata now) {
         ColumnFilter known = filter;
         if (known == null || table != now) {
-            filter = known = RowTerms.columns(now, indexed);
+            filter = known = RowTerms.filter(now, indexed, ofStaticRows);
             table = now;
         }
         return known;

@@ -52,4 +52,19 @@ class EntryRowsTest {
         assertThat(rows.row(TABLE, KEY, Clustering.STATIC_CLUSTERING)).isNull();
         assertThat(called).containsExactly("readAside", "readAside");
     }
+
+    /** Each row of such a partition was read by an iterator, past all its range tombstones. */
+    @Test
+    void staticColumnsAreReadForEntriesOfStaticRowsOnly() {
+        for (String indexed : List.of("p", "c", "v")) {
+            filters.clear();
+            EntryRows rows = new EntryRows(store, column(indexed));
+            assertThat(rows.row(TABLE, KEY, ROW)).isNull();
+            assertThat(rows.row(TABLE, KEY, Clustering.STATIC_CLUSTERING)).isNull();
+            assertThat(filters.get(0).fetchedColumns().statics.isEmpty()).isTrue();
+            // Any of them may let it live.
+            assertThat(filters.get(0).fetchedColumns().regulars.contains(column("v"))).isTrue();
+            assertThat(filters.get(1).fetchedColumns().statics.contains(column("s"))).isTrue();
+        }
+    }
 }

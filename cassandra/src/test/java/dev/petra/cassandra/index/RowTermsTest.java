@@ -189,7 +189,7 @@ class RowTermsTest {
     /** A row that lives by a cell of it alone would not be there otherwise. */
     @Test
     void aColumnThatIsAddedMeanwhileIsReadFromThenOn() {
-        TermColumns columns = new TermColumns(List.of(column("c")));
+        TermColumns columns = new TermColumns(List.of(column("c")), true);
         TableMetadata altered =
                 TABLE.unbuild()
                         .addRegularColumn("added", Int32Type.instance)
@@ -208,7 +208,8 @@ class RowTermsTest {
         TableMetadata altered =
                 TABLE.unbuild().addRegularColumn("added", Int32Type.instance).build();
         List<String> indexed = List.of("v", "w", "m");
-        TermColumns columns = new TermColumns(indexed.stream().map(RowTermsTest::column).toList());
+        TermColumns columns =
+                new TermColumns(indexed.stream().map(RowTermsTest::column).toList(), true);
         for (TableMetadata now : List.of(TABLE, altered, TABLE))
             for (ColumnMetadata column : now.regularAndStaticColumns())
                 assertThat(columns.of(now).fetchedColumnIsQueried(column))

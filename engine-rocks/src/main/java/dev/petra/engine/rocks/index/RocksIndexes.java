@@ -26,8 +26,10 @@ import java.util.Set;
 import java.util.UUID;
 import java.util.concurrent.CancellationException;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.locks.Lock;
+import java.util.function.LongSupplier;
 import org.apache.cassandra.db.Clustering;
 import org.apache.cassandra.db.DecoratedKey;
 import org.jspecify.annotations.Nullable;
@@ -52,7 +54,14 @@ public final class RocksIndexes implements TermIndexes {
     /** About how many bytes of entries it reads before: terms and clusterings may be large. */
     private static final long SWEPT_BYTES = 1 << 20;
 
+    /**
+     * How long a sweep looks at entries until it asks whether it may go on: a row behind many range
+     * tombstones takes long to read.
+     */
+    private static final long PAUSE_NANOS = TimeUnit.MILLISECONDS.toNanos(500);
+
     private final StoreContext store;
+    private final LongSupplier nanos;
     private final ReopenableDatabase reopenable;
     private final WritePath writes;
 
@@ -85,7 +94,12 @@ public final class RocksIndexes implements TermIndexes {
     private final Map<Integer, byte[]> interrupted = new HashMap<>();
 
     public RocksIndexes(StoreContext store, WritePath writes) {
+        this(store, writes, System::nanoTime);
+    }
+
+    RocksIndexes(StoreContext store, WritePath writes, LongSupplier nanos) {
         this.store = store;
+        this.nanos = nanos;
         this.reopenable = store.reopenable();
         this.writes = writes;
     }
@@ -343,21 +357,35 @@ public final class RocksIndexes implements TermIndexes {
             while (true) {
                 check.pause();
                 Page page = page(number, from);
+                long paused = nanos.getAsLong();
                 for (Met entry : page.entries) {
+                    if (nanos.getAsLong() - paused >= PAUSE_NANOS) {
+                        reached(number, from, check);
+                        check.pause();
+                        paused = nanos.getAsLong();
+                    }
                     boolean isRemoved = isRemoved(entry, check, busy);
                     check.looked(isRemoved);
                     if (isRemoved) removed++;
+                    from = Arrays.copyOf(entry.raw, entry.raw.length + 1);
                 }
                 if (page.isLast) {
                     interrupted.remove(number);
                     return removed;
                 }
-                byte[] last = page.entries.get(page.entries.size() - 1).raw;
-                from = Arrays.copyOf(last, last.length + 1);
-                // Another that looks at everything ends without having looked for this one.
-                if (check.goesOn()) interrupted.put(number, from);
+                reached(number, from, check);
             }
         }
+    }
+
+    /**
+     * To be called with {@link #sweeping} locked.
+     *
+     * @param from the place behind the entries that were looked at
+     */
+    private void reached(int number, byte[] from, SweepCheck check) {
+        // Another that looks at everything ends without having looked for this one.
+        if (check.goesOn()) interrupted.put(number, from);
     }
 
     private Page page(int number, byte[] from) {

@@ -21,15 +21,18 @@ import java.nio.ByteBuffer;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.Random;
+import java.util.Set;
 import java.util.UUID;
 import java.util.concurrent.CancellationException;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.atomic.AtomicReference;
 import org.apache.cassandra.db.Clustering;
 import org.apache.cassandra.db.DecoratedKey;
@@ -392,9 +395,10 @@ class IndexCrashTest extends IndexFixture {
             return goesOn;
         }
 
+        /** On a machine that is busy, also in the middle of a page. */
         @Override
         public void pause() {
-            if (pages-- == 0) throw new CancellationException();
+            if (looked >= 1_000 * pages) throw new CancellationException();
         }
 
         /** Returns how many entries it has looked at. */
@@ -404,10 +408,52 @@ class IndexCrashTest extends IndexFixture {
             try {
                 assertThat(store.indexes().sweep(index, this)).isZero();
             } catch (CancellationException e) {
-                assertThat(pages).isEqualTo(-1);
+                assertThat(looked).isGreaterThanOrEqualTo(1_000 * pages);
             }
             return looked;
         }
+    }
+
+    /** A page of entries whose rows take 10 ms each, 10 s, was looked at without a pause. */
+    @Test
+    void aSweepPausesAmongEntriesThatTakeLong() {
+        store.indexes().define(INDEX);
+        for (int i = 0; i < 900; i++) write(store, i);
+        AtomicLong millis = new AtomicLong();
+        RocksIndexes slow =
+                new RocksIndexes(
+                        Tables.context(store),
+                        null,
+                        () -> TimeUnit.MILLISECONDS.toNanos(millis.get()));
+        List<Integer> pauses = new ArrayList<>();
+        Set<DecoratedKey> met = new HashSet<>();
+        SweepCheck check =
+                new SweepCheck() {
+                    @Override
+                    public boolean isConfirmed(
+                            ByteBuffer term, DecoratedKey key, Clustering<?> clustering) {
+                        assertThat(met.add(key)).as("it is looked at once").isTrue();
+                        millis.addAndGet(10);
+                        return true;
+                    }
+
+                    @Override
+                    public boolean goesOn() {
+                        return true;
+                    }
+
+                    @Override
+                    public void pause() {
+                        pauses.add(met.size());
+                        if (pauses.size() == 4) throw new CancellationException();
+                    }
+                };
+        assertThatThrownBy(() -> slow.sweep(INDEX, check))
+                .isInstanceOf(CancellationException.class);
+        assertThat(pauses).containsExactly(0, 50, 100, 150);
+        // It goes on behind the last entry.
+        assertThat(slow.sweep(INDEX, check)).isZero();
+        assertThat(met).hasSize(900);
     }
 
     /** Where each sweep began at the first entry, the last ones were never looked at. */
