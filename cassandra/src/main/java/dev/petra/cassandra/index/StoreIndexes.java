@@ -338,6 +338,21 @@ public final class StoreIndexes {
         return store == null || isBuilt(index, store);
     }
 
+    /**
+     * The same for whoever takes an index for complete from now on, once it is registered. A store
+     * that is being made now may have been given the table's indexes before this one was among
+     * them, so it is waited for; one that is made later has it. Blocks on disk; the locks of an
+     * index manager may be held, which nobody who makes a store waits for.
+     */
+    public static boolean isBuiltForGood(Index index) {
+        EngineMemtable memtable = EngineMemtables.current(IndexTerms.table(index));
+        // The failure is told to whoever uses the table.
+        if (memtable != null && memtable.generation().failure() == null) {
+            var unused = memtable.generation().existingOrCreated();
+        }
+        return isBuilt(index);
+    }
+
     static boolean isBuilt(Index index, TableStore store) {
         return store.indexes().states().get(id(index)) == State.BUILT;
     }
