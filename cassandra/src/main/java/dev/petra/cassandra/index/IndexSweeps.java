@@ -11,6 +11,8 @@ import dev.petra.engine.TableStore;
 import dev.petra.engine.index.SweepCheck;
 import dev.petra.engine.index.TermIndexes;
 import java.nio.ByteBuffer;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.CancellationException;
@@ -111,13 +113,13 @@ public final class IndexSweeps {
         AtomicLong most = new AtomicLong();
         forEachTable(
                 cfs -> {
-                    Whole table = whole(cfs);
+                    Indexed table = whole(cfs);
                     if (table != null) most.accumulateAndGet(timesDue(table), Math::max);
                 });
         mostTimesDue = most.get();
     }
 
-    private static long timesDue(Whole table) {
+    private static long timesDue(Indexed table) {
         return debt(table.store).timesDue(() -> entries(table.store));
     }
 
@@ -159,26 +161,32 @@ public final class IndexSweeps {
                         store, made -> new SweepDebt(ThreadLocalRandom.current().nextDouble()));
     }
 
-    /** A table, all of whose rows are in its store. */
-    private record Whole(ColumnFamilyStore cfs, Generation generation, TableStore store) {}
+    /** A table with indexes in its store. */
+    private record Indexed(ColumnFamilyStore cfs, Generation generation, TableStore store) {}
 
-    private static @Nullable Whole whole(ColumnFamilyStore cfs) {
+    /** Null if it has no indexes there, or not all of its rows. */
+    private static @Nullable Indexed whole(ColumnFamilyStore cfs) {
+        Indexed table = indexed(cfs);
+        // During a migration some rows are in SSTables, and their entries in the store.
+        return table != null && cfs.getLiveSSTables().isEmpty() ? table : null;
+    }
+
+    private static @Nullable Indexed indexed(ColumnFamilyStore cfs) {
         EngineMemtable memtable = EngineMemtables.current(cfs);
         if (memtable == null || !cfs.isValid() || StoreIndexes.of(cfs).isEmpty()) return null;
-        // During a migration some rows are in SSTables, and their entries in the store.
-        if (!cfs.getLiveSSTables().isEmpty()) return null;
         Generation generation = memtable.generation();
         if (generation.failure() != null) return null;
         TableStore store = generation.existing();
-        return store != null && store.hasIndexes() ? new Whole(cfs, generation, store) : null;
+        return store != null && store.hasIndexes() ? new Indexed(cfs, generation, store) : null;
     }
 
     private static void sweepIfDue(ColumnFamilyStore cfs) {
         // It would only wait for that sweep, if it is of the same table.
         if (hurried.get() > 0) return;
-        Whole table = whole(cfs);
-        if (table != null && debt(table.store).isDue(() -> entries(table.store)))
-            sweep(table, true);
+        Indexed table = whole(cfs);
+        if (table != null && debt(table.store).isDue(() -> entries(table.store))) {
+            var unused = sweep(table, true);
+        }
     }
 
     /** Throws nothing: an exception would end the work of its kind. */
@@ -204,15 +212,42 @@ public final class IndexSweeps {
     /**
      * Sweeps all indexes of a table without pauses, unless it is truncated or dropped.
      *
-     * @return false if it could not, because a stream brings rows to the table: logged
+     * @return false if it could not sweep all of them: logged
      */
     public static boolean sweep(ColumnFamilyStore cfs) {
-        Whole table = whole(cfs);
+        Indexed table = indexed(cfs);
         if (table == null) return true;
+        // Some may have come since the table was compacted.
+        if (!cfs.getLiveSSTables().isEmpty()) {
+            logger.warn(
+                    "The indexes of {} keep the entries of former values, because SSTables of the"
+                            + " table are not migrated into its storage engine; petra.migrations"
+                            + " says why. Repeat nodetool garbagecollect when it does not have the"
+                            + " table",
+                    cfs.metadata());
+            return false;
+        }
         hurried.incrementAndGet();
         try {
-            sweep(table, false);
+            List<String> incomplete = sweep(table, false);
+            if (!incomplete.isEmpty()) {
+                logger.warn(
+                        "Indexes {} of {} keep the entries of former values, because they are not"
+                                + " complete. Repeat nodetool garbagecollect when they are built;"
+                                + " where no build runs, nodetool rebuild_index begins one",
+                        incomplete,
+                        cfs.metadata());
+                return false;
+            }
         } catch (Over e) {
+            // What was truncated or dropped has no entries; indexes behind a dropped one may have.
+            if (table.generation.isLive() && !StoreIndexes.of(cfs).isEmpty()) {
+                logger.warn(
+                        "The sweep of the indexes of {} ends early, because one of them was dropped"
+                                + " or the node stops. Repeat nodetool garbagecollect",
+                        cfs.metadata());
+                return false;
+            }
             logger.debug(
                     "{} was truncated or dropped while its indexes were swept", cfs.metadata());
         } catch (CancellationException e) {
@@ -230,14 +265,16 @@ public final class IndexSweeps {
         private static final long serialVersionUID = 1;
     }
 
-    private static void sweep(Whole table, boolean slowly) {
+    /** Returns the names of indexes that were passed over because they are not complete. */
+    private static List<String> sweep(Indexed table, boolean slowly) {
+        List<String> incomplete = new ArrayList<>();
         long began = System.nanoTime();
         SweepDebt.Swept swept =
                 debt(table.store)
                         .pay(
                                 !slowly,
                                 () -> entries(table.store),
-                                part -> sweepAll(table, slowly, part));
+                                part -> sweepAll(table, slowly, part, incomplete));
         logger.info(
                 "Removed {} of {} entries from the indexes of {} in {} s: their values were"
                         + " overwritten or deleted",
@@ -245,14 +282,17 @@ public final class IndexSweeps {
                 swept.looked(),
                 table.cfs.metadata(),
                 TimeUnit.NANOSECONDS.toSeconds(System.nanoTime() - began));
+        return incomplete;
     }
 
-    private static void sweepAll(Whole table, boolean slowly, SweepDebt.Sweep sweep) {
+    private static void sweepAll(
+            Indexed table, boolean slowly, SweepDebt.Sweep sweep, List<String> incomplete) {
         TermIndexes indexes = table.store.indexes();
         for (Index index : StoreIndexes.of(table.cfs)) {
             // Not one that is being built, or was dropped meanwhile.
             if (!StoreIndexes.isBuilt(index, table.store)) {
                 sweep.passedOver();
+                if (IndexTerms.isValid(index)) incomplete.add(IndexTerms.name(index));
                 continue;
             }
             Check check = new Check(table, index, slowly);
@@ -273,7 +313,7 @@ public final class IndexSweeps {
 
     /** Compares entries with the rows in the store. */
     private static final class Check implements SweepCheck {
-        private final Whole table;
+        private final Indexed table;
         private final Index index;
         private final boolean slowly;
         private final EntryRows rows;
@@ -282,7 +322,7 @@ public final class IndexSweeps {
         private long removed;
         private boolean isDamageLogged;
 
-        Check(Whole table, Index index, boolean slowly) {
+        Check(Indexed table, Index index, boolean slowly) {
             this.table = table;
             this.index = index;
             this.slowly = slowly;
