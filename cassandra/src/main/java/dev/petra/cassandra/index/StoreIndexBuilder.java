@@ -165,11 +165,18 @@ public final class StoreIndexBuilder extends SecondaryIndexBuilder {
                 TableStore store = generation.existingOrCreated();
                 if (store != null) build(generation, store);
                 else if (generation.isLive()) return;
+            } catch (Unneeded e) {
+                logger.debug("A build of indexes of {} need not wait any more", generation);
             } catch (IllegalStateException e) {
                 // A truncated generation's store is closed. Its successor is built instead.
                 if (generation.isLive()) throw e;
             }
         }
+    }
+
+    /** Ends a wait: the indexes were dropped, or the generation has ended. */
+    private static final class Unneeded extends RuntimeException {
+        private static final long serialVersionUID = 1;
     }
 
     /** Returns the indexes that are not ended, without those that were dropped meanwhile. */
@@ -203,13 +210,13 @@ public final class StoreIndexBuilder extends SecondaryIndexBuilder {
             Long before = began.get(index);
             if (before != null && wasCompletedByAnother(store, index, before)) continue;
             if (anew && !emptied.contains(index)) {
-                whileStalled(() -> StoreIndexes.drop(index, store));
+                whileStalled(generation, () -> StoreIndexes.drop(index, store));
                 emptied.add(index);
             }
-            whileStalled(() -> StoreIndexes.define(index, store));
+            whileStalled(generation, () -> StoreIndexes.define(index, store));
             long[] round = new long[1];
             try {
-                whileStalled(() -> round[0] = begin(index, store, began));
+                whileStalled(generation, () -> round[0] = begin(index, store, began));
             } catch (IllegalArgumentException e) {
                 logger.debug(
                         "Index {} has just been dropped from {}",
@@ -253,14 +260,15 @@ public final class StoreIndexBuilder extends SecondaryIndexBuilder {
                 List<Index> left = left().stream().filter(rounds::containsKey).toList();
                 if (left.isEmpty()) return;
                 List<RowPages.Found> page = new ArrayList<>();
-                whileStalled(() -> page.addAll(pages.next()), pages);
-                add(defined, left, page, pages);
+                whileStalled(generation, () -> page.addAll(pages.next()), pages);
+                add(generation, defined, left, page, pages);
             }
         }
         if (!generation.isLive()) return;
         for (Index index : left()) {
             Long round = rounds.get(index);
-            if (round != null && isComplete(store, index, round)) ended.add(index);
+            if (round != null && isComplete(generation, store, index, round))
+                ended.add(index);
         }
     }
 
@@ -312,9 +320,10 @@ public final class StoreIndexBuilder extends SecondaryIndexBuilder {
     }
 
     /** Ends a round. Returns false if the index needs another one, by this build or another. */
-    private boolean isComplete(TableStore store, Index index, long round) {
+    private boolean isComplete(
+            Generation generation, TableStore store, Index index, long round) {
         boolean[] built = new boolean[1];
-        whileStalled(() -> built[0] = StoreIndexes.setBuilt(index, store, round));
+        whileStalled(generation, () -> built[0] = StoreIndexes.setBuilt(index, store, round));
         if (built[0]) {
             logger.info("Build {} of index {} is complete", round, IndexTerms.name(index));
             return true;
@@ -340,46 +349,59 @@ public final class StoreIndexBuilder extends SecondaryIndexBuilder {
     }
 
     private void add(
-            TermIndexes defined, List<Index> left, List<RowPages.Found> page, RowPages pages) {
+            Generation generation,
+            TermIndexes defined,
+            List<Index> left,
+            List<RowPages.Found> page,
+            RowPages pages) {
         List<TermEntry> entries = new ArrayList<>();
         DecoratedKey key = null;
         for (RowPages.Found found : page) {
             if (key != null && (!found.key().equals(key) || entries.size() >= BATCH)) {
-                add(defined, key, entries, pages);
+                add(generation, defined, key, entries, pages);
                 entries = new ArrayList<>();
             }
             key = found.key();
             StoreIndexes.derive(left, key, found.row(), entries);
         }
         if (key == null) return;
-        add(defined, key, entries, pages);
+        add(generation, defined, key, entries, pages);
         reached(key);
     }
 
     private void add(
-            TermIndexes defined, DecoratedKey key, List<TermEntry> entries, RowPages pages) {
-        if (!entries.isEmpty()) whileStalled(() -> defined.add(key, entries), pages);
+            Generation generation,
+            TermIndexes defined,
+            DecoratedKey key,
+            List<TermEntry> entries,
+            RowPages pages) {
+        if (!entries.isEmpty())
+            whileStalled(generation, () -> defined.add(key, entries), pages);
     }
 
     /**
-     * Does something, and repeats it while writes are stalled by compaction or by a full disk. The
-     * read of the pages is closed while it waits, because a store whose disk was full is opened
-     * anew only when nobody reads it. Until it is, reads throw the same exception.
+     * Does something, and repeats it while writes are stalled by compaction or by a full disk, which
+     * may be for days: the thread that builds new indexes of all tables waits for this one. So it
+     * ends where nobody needs it any more. The read of the pages is closed while it waits, because
+     * a store whose disk was full is opened anew only when nobody reads it. Until it is, reads
+     * throw the same exception.
      *
      * @param write may also be a read
      * @param pages null if none are being read
      */
-    private void whileStalled(Runnable write, @Nullable RowPages pages) {
+    private void whileStalled(
+            Generation generation, Runnable write, @Nullable RowPages pages) {
         WriteStalls.sitOut(
                 write,
                 stall -> {
                     if (pages != null) pages.rest();
                     endIfStopped();
+                    if (left().isEmpty() || !generation.isLive()) throw new Unneeded();
                 });
     }
 
-    private void whileStalled(Runnable write) {
-        whileStalled(write, null);
+    private void whileStalled(Generation generation, Runnable write) {
+        whileStalled(generation, write, null);
     }
 
     private void endIfStopped() {
