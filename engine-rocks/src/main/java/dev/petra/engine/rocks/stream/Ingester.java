@@ -41,7 +41,11 @@ public final class Ingester {
     /** The most files in level 0, with those that are ingested. */
     private static final int MOST_IN_LEVEL_0 = 12;
 
-    /** RocksDB slows writes down from 64 GiB on. */
+    /**
+     * In bytes to compact; a stream waits while there are more. RocksDB's own limits of them are
+     * off, and no write waits for them; but the further compaction is behind, the more files reads
+     * look at, and the more of the disk is taken twice.
+     */
     private static final long MOST_BEHIND = 16L << 30;
 
     /** A flush of so much takes a few milliseconds. */
