@@ -83,8 +83,7 @@ final class JoinPoints {
                             GAUGE,
                             GAUGE),
 
-                    // first lines: var done = MetricHooks.sizeEstimates(table, ranges);
-                    // if (done != null) return done;
+                    // return MetricHooks.sizeEstimates(table, ranges, estimates);
                     at(
                             CASSANDRA + "db.SizeEstimatesRecorder",
                             "computeSizeEstimates",

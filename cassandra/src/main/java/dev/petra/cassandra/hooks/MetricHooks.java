@@ -18,7 +18,6 @@ import org.apache.cassandra.db.DecoratedKey;
 import org.apache.cassandra.dht.Range;
 import org.apache.cassandra.dht.Token;
 import org.apache.cassandra.utils.Pair;
-import org.jspecify.annotations.Nullable;
 
 /** Join points where Cassandra shows or estimates what a table holds. */
 public final class MetricHooks {
@@ -26,12 +25,28 @@ public final class MetricHooks {
 
     /**
      * How many partitions there are in each of some ranges, and how large they are on average; for
-     * Spark and others, which split their work by that. Null if Cassandra's own estimate holds.
+     * Spark and others, which split their work by that. Of a table on its way into an engine or out
+     * of it, a partition that is in the store and in an SSTable counts twice.
+     *
+     * @param stock of Cassandra's own part of the table, by unwrapped range
      */
-    public static @Nullable Map<Range<Token>, Pair<Long, Long>> sizeEstimates(
-            ColumnFamilyStore cfs, Collection<Range<Token>> ranges) {
-        EngineMemtable table = EngineMemtables.current(cfs);
-        return table == null ? null : RangeEstimates.of(table, ranges);
+    public static Map<Range<Token>, Pair<Long, Long>> sizeEstimates(
+            ColumnFamilyStore cfs,
+            Collection<Range<Token>> ranges,
+            Map<Range<Token>, Pair<Long, Long>> stock) {
+        EngineMemtable table = EngineMemtables.any(cfs);
+        if (table == null) return stock;
+        // A range that cannot be estimated stays out: what it has in SSTables is not all of it.
+        Map<Range<Token>, Pair<Long, Long>> estimates = RangeEstimates.of(table, ranges);
+        estimates.replaceAll(
+                (range, ours) -> sum(ours, stock.getOrDefault(range, Pair.create(0L, 0L))));
+        return estimates;
+    }
+
+    private static Pair<Long, Long> sum(Pair<Long, Long> one, Pair<Long, Long> other) {
+        long partitions = one.left + other.left;
+        long bytes = one.left * one.right + other.left * other.right;
+        return Pair.create(partitions, partitions == 0 ? 0 : bytes / partitions);
     }
 
     /** What Cassandra estimates of a table's partitions, and the engine's. Never blocks. */

@@ -128,21 +128,12 @@ final class NodeAdvice {
     static final class SizeEstimates {
         private SizeEstimates() {}
 
-        @Advice.OnMethodEnter(skipOn = Advice.OnNonDefaultValue.class)
-        static @Nullable Map<Range<Token>, Pair<Long, Long>> enter(
-                @Advice.Argument(0) ColumnFamilyStore cfs,
-                @Advice.Argument(1) Collection<Range<Token>> ranges) {
-            return MetricHooks.sizeEstimates(cfs, ranges);
-        }
-
-        // By assigning to its parameter an advice changes what Cassandra's method returns.
-        @SuppressWarnings("UnusedVariable")
         @Advice.OnMethodExit
         static void exit(
-                @Advice.Enter @Nullable Map<Range<Token>, Pair<Long, Long>> done,
-                @Advice.Return(readOnly = false)
-                        @Nullable Map<Range<Token>, Pair<Long, Long>> estimates) {
-            if (done != null) estimates = done;
+                @Advice.Argument(0) ColumnFamilyStore cfs,
+                @Advice.Argument(1) Collection<Range<Token>> ranges,
+                @Advice.Return(readOnly = false) Map<Range<Token>, Pair<Long, Long>> estimates) {
+            estimates = MetricHooks.sizeEstimates(cfs, ranges, estimates);
         }
     }
 
