@@ -22,11 +22,15 @@ import dev.petra.engine.PurgeProgress;
 import dev.petra.engine.StorageEngine;
 import dev.petra.engine.StoreStatistics;
 import dev.petra.engine.TableStore;
+import java.nio.ByteBuffer;
+import java.util.ArrayList;
 import java.util.Date;
 import java.util.List;
 import java.util.Map;
+import java.util.function.BiConsumer;
 import java.util.function.Consumer;
 import java.util.function.Function;
+import org.apache.cassandra.db.DecoratedKey;
 import org.apache.cassandra.db.marshal.AbstractType;
 import org.apache.cassandra.db.marshal.BooleanType;
 import org.apache.cassandra.db.marshal.CompositeType;
@@ -53,8 +57,8 @@ import org.slf4j.LoggerFactory;
 /**
  * The virtual keyspace {@code petra}: what this node's engines and their tables hold and do.
  *
- * <p>Each query reads the metrics anew. A table that cannot be used, or has no store yet, has a row
- * that says so, and no metrics.
+ * <p>Each query reads the metrics anew, of one partition those of that partition only. A table that
+ * cannot be used, or has no store yet, has a row that says so, and no metrics.
  */
 public final class VirtualTables {
     public static final String KEYSPACE = "petra";
@@ -105,19 +109,46 @@ public final class VirtualTables {
                 .kind(TableMetadata.Kind.VIRTUAL);
     }
 
-    private static final class Table extends AbstractVirtualTable {
-        private final Consumer<SimpleDataSet> rows;
+    /** The partitions that a query asks for. */
+    @FunctionalInterface
+    private interface Asked {
+        /**
+         * @param key of a partition, all of it
+         */
+        boolean has(String... key);
+    }
 
-        Table(TableMetadata metadata, Consumer<SimpleDataSet> rows) {
+    private static final class Table extends AbstractVirtualTable {
+        private final BiConsumer<SimpleDataSet, Asked> rows;
+
+        /**
+         * @param rows adds those of partitions that are asked for
+         */
+        Table(TableMetadata metadata, BiConsumer<SimpleDataSet, Asked> rows) {
             super(metadata);
             this.rows = rows;
         }
 
+        private DataSet data(Asked asked) {
+            SimpleDataSet result = new SimpleDataSet(metadata());
+            rows.accept(result, asked);
+            return result;
+        }
+
         @Override
         public DataSet data() {
-            SimpleDataSet result = new SimpleDataSet(metadata());
-            rows.accept(result);
-            return result;
+            return data(key -> true);
+        }
+
+        /** Without this, who asks for one table would have all measured. */
+        @Override
+        public DataSet data(DecoratedKey partition) {
+            List<String> asked = new ArrayList<>();
+            if (metadata().partitionKeyType instanceof CompositeType composite)
+                for (ByteBuffer part : composite.split(partition.getKey()))
+                    asked.add(UTF8Type.instance.compose(part));
+            else asked.add(UTF8Type.instance.compose(partition.getKey()));
+            return data(key -> asked.equals(List.of(key)));
         }
     }
 
@@ -131,9 +162,10 @@ public final class VirtualTables {
                         .addRegularColumn("cache_bytes", LongType.instance)
                         .addRegularColumn("write_buffer_bytes", LongType.instance)
                         .build(),
-                result ->
+                (result, asked) ->
                         Engines.forEach(
                                 (key, engine) -> {
+                                    if (!asked.has(key.toString())) return;
                                     EngineStatistics now = engine.statistics();
                                     result.row(key.toString())
                                             .column("version", engine.version())
@@ -175,17 +207,19 @@ public final class VirtualTables {
                         .addClusteringColumn(key, UTF8Type.instance)
                         .addRegularColumn("value", type)
                         .build(),
-                result ->
+                (result, asked) ->
                         Engines.forEach(
-                                (engine, storage) ->
-                                        values.apply(storage)
-                                                .forEach(
-                                                        (each, value) ->
-                                                                result.row(engine.toString(), each)
-                                                                        .column("value", value))));
+                                (engine, storage) -> {
+                                    if (!asked.has(engine.toString())) return;
+                                    values.apply(storage)
+                                            .forEach(
+                                                    (each, value) ->
+                                                            result.row(engine.toString(), each)
+                                                                    .column("value", value));
+                                }));
     }
 
-    private static VirtualTable tables() {
+    static AbstractVirtualTable tables() {
         return new Table(
                 table("tables", "tables in storage engines, on this node")
                         .addPartitionKeyColumn("keyspace_name", UTF8Type.instance)
@@ -205,8 +239,12 @@ public final class VirtualTables {
                         .addRegularColumn("purge_waits_since", TimestampType.instance)
                         .addRegularColumn("purged", LongType.instance)
                         .build(),
-                result ->
-                        TableRegistry.forEach((table, stores) -> addTable(result, table, stores)));
+                (result, asked) ->
+                        TableRegistry.forEach(
+                                (table, stores) -> {
+                                    if (asked.has(stores.keyspace()))
+                                        addTable(result, table, stores);
+                                }));
     }
 
     @SuppressWarnings("JavaUtilDate") // what Cassandra's type of timestamps is made from
@@ -241,7 +279,7 @@ public final class VirtualTables {
                 });
     }
 
-    private static VirtualTable metrics() {
+    static AbstractVirtualTable metrics() {
         return new Table(
                 table("metrics", "the engines' own metrics of each table, on this node")
                         .partitioner(
@@ -253,9 +291,12 @@ public final class VirtualTables {
                         .addClusteringColumn("metric", UTF8Type.instance)
                         .addRegularColumn("value", LongType.instance)
                         .build(),
-                result ->
+                (result, asked) ->
                         TableRegistry.forEach(
-                                (table, stores) -> addMetrics(result, table, stores)));
+                                (table, stores) -> {
+                                    if (asked.has(stores.keyspace(), table))
+                                        addMetrics(result, table, stores);
+                                }));
     }
 
     private static void addMetrics(SimpleDataSet result, String table, TableGenerations stores) {
@@ -281,13 +322,16 @@ public final class VirtualTables {
                         .addRegularColumn("left_bytes", LongType.instance)
                         .addRegularColumn("state", UTF8Type.instance)
                         .build(),
-                result -> {
+                (result, asked) -> {
                     TableLifecycle.forEachWaiting(
-                            (cfs, reason) ->
-                                    result.row(cfs.getKeyspaceName(), cfs.getTableName(), "in")
-                                            .column("done_bytes", 0L)
-                                            .column("state", "could not begin yet: " + reason));
-                    for (Migration migration : Migrations.now())
+                            (cfs, reason) -> {
+                                if (!asked.has(cfs.getKeyspaceName())) return;
+                                result.row(cfs.getKeyspaceName(), cfs.getTableName(), "in")
+                                        .column("done_bytes", 0L)
+                                        .column("state", "could not begin yet: " + reason);
+                            });
+                    for (Migration migration : Migrations.now()) {
+                        if (!asked.has(migration.cfs.getKeyspaceName())) continue;
                         result.row(
                                         migration.cfs.getKeyspaceName(),
                                         migration.cfs.getTableName(),
@@ -295,6 +339,7 @@ public final class VirtualTables {
                                 .column("done_bytes", migration.doneBytes())
                                 .column("left_bytes", migration.bytesLeft())
                                 .column("state", migration.state());
+                    }
                 });
     }
 
@@ -328,7 +373,10 @@ public final class VirtualTables {
         }
         return new Table(
                 table.build(),
-                result -> Shadows.all().forEach(shadow -> addShadow(result, shadow)));
+                (result, asked) -> {
+                    for (Shadow shadow : Shadows.all())
+                        if (asked.has(shadow.keyspace())) addShadow(result, shadow);
+                });
     }
 
     private static void addShadow(SimpleDataSet result, Shadow shadow) {
@@ -376,8 +424,9 @@ public final class VirtualTables {
                         .addRegularColumn("only_in_table", UTF8Type.instance)
                         .addRegularColumn("only_in_shadow", UTF8Type.instance)
                         .build(),
-                result -> {
+                (result, asked) -> {
                     for (Shadow shadow : Shadows.all()) {
+                        if (!asked.has(shadow.keyspace())) continue;
                         int number = 0;
                         for (Differences.Difference each : shadow.differences())
                             result.row(shadow.keyspace(), shadow.table(), ++number)
