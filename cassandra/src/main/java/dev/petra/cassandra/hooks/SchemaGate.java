@@ -18,6 +18,7 @@ import java.util.List;
 import org.apache.cassandra.config.DatabaseDescriptor;
 import org.apache.cassandra.cql3.ColumnIdentifier;
 import org.apache.cassandra.db.ColumnFamilyStore;
+import org.apache.cassandra.db.compaction.TimeWindowCompactionStrategy;
 import org.apache.cassandra.db.memtable.Memtable;
 import org.apache.cassandra.exceptions.InvalidRequestException;
 import org.apache.cassandra.schema.IndexMetadata;
@@ -84,6 +85,7 @@ final class SchemaGate {
             checkIndexes(old, table);
             checkViews(old, table, after);
             warn(old, table);
+            warnOfWindows(old, table);
             warnOfShadow(old, before, table, after);
             // Cassandra checks this for a new table, but not where ALTER TABLE sets nothing else.
             if (PetraMemtableFactory.owns(table) && table.params.cdc) throw refused(table, NO_CDC);
@@ -253,6 +255,29 @@ final class SchemaGate {
                             + ".";
             warn(warning);
         }
+    }
+
+    /**
+     * Warns of a table with time windows that leaves its engine. Its store is written to SSTables
+     * in the order of its partitions, so that each has data of all windows. None of them expires
+     * before the newest data in it does, and because of the oldest in them none that comes later is
+     * dropped before.
+     */
+    private static void warnOfWindows(@Nullable TableMetadata before, TableMetadata after) {
+        if (before == null
+                || !PetraMemtableFactory.owns(before)
+                || PetraMemtableFactory.owns(after)
+                || !TimeWindowCompactionStrategy.class.isAssignableFrom(
+                        after.params.compaction.klass())) return;
+        warn(
+                "Table "
+                        + after
+                        + " leaves its storage engine: each SSTable that is written of it has data"
+                        + " of all time windows, so "
+                        + after.params.compaction.klass().getSimpleName()
+                        + " drops no expired SSTable of the table until its time to live and"
+                        + " gc_grace_seconds have passed since. The disk must have room for what"
+                        + " expires until then.");
     }
 
     private static void warn(String warning) {
