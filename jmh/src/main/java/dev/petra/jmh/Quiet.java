@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.jmh;
 
+import dev.petra.launcher.NodeException;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Duration;
+import java.util.List;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
+import java.util.function.Supplier;
 import java.util.stream.Stream;
 
 /** When what an engine does in the background is done, and what it has left. */
@@ -50,6 +54,33 @@ final class Quiet {
             began = System.nanoTime();
         }
         return since;
+    }
+
+    /**
+     * Waits until no table is on its way into its engine. A compaction would interrupt that for
+     * seconds in which the node is at rest.
+     *
+     * @param migrations what {@code petra.migrations} has now
+     * @param patience how long it may stay as it is
+     * @throws NodeException if it stays so for longer
+     */
+    static void awaitMigrations(Supplier<List<String>> migrations, Duration patience) {
+        List<String> last = migrations.get();
+        long changed = System.nanoTime();
+        while (!last.isEmpty()) {
+            if (System.nanoTime() - changed > patience.toNanos())
+                throw new NodeException(
+                        "for "
+                                + patience.toMinutes()
+                                + " minutes, what was imported has not got further on its way into"
+                                + " the engine: "
+                                + String.join("; ", last));
+            LockSupport.parkNanos(LOOK_NANOS);
+            List<String> now = migrations.get();
+            if (now.equals(last)) continue;
+            last = now;
+            changed = System.nanoTime();
+        }
     }
 
     /**

@@ -3,6 +3,7 @@ package dev.petra.jmh;
 
 import com.datastax.oss.driver.api.core.CqlSession;
 import com.datastax.oss.driver.api.core.config.DefaultDriverOption;
+import com.datastax.oss.driver.api.core.cql.Row;
 import dev.petra.jmh.querylog.Comparison;
 import dev.petra.jmh.querylog.Pace;
 import dev.petra.jmh.querylog.Player;
@@ -73,6 +74,9 @@ public final class Replay implements Callable<Integer> {
     private static final int IN_FLIGHT = 32;
     private static final int MOST_IN_FLIGHT = 256;
     private static final Duration PATIENCE = Duration.ofMinutes(1);
+
+    /** How long a table may get no further on its way into an engine. */
+    private static final Duration MIGRATION_PATIENCE = Duration.ofMinutes(30);
 
     /** Percent: a JVM is slow until it has compiled what it runs, and a log may be short. */
     private static final int WARMUP = 20;
@@ -574,12 +578,14 @@ public final class Replay implements Callable<Integer> {
 
     /** A node with the tables as they were when the log began. */
     private final class Node implements AutoCloseable {
+        private final Engine engine;
         private final @Nullable MemoryLimit limit;
         private final ProcessTarget process;
         private final CqlSession session;
         private final Player player;
 
         Node(Engine engine, Path directory) throws IOException {
+            this.engine = engine;
             limit = limit(directory);
             boolean complete = false;
             try {
@@ -605,14 +611,14 @@ public final class Replay implements Callable<Integer> {
                                                 .build())
                                 .build();
                 player = new Player(session);
-                for (TableSchema table : tables) load(table, engine);
+                for (TableSchema table : tables) load(table);
                 complete = true;
             } finally {
                 if (!complete) end();
             }
         }
 
-        private void load(TableSchema schema, Engine engine) {
+        private void load(TableSchema schema) {
             schema.create(session, engine.memtable());
             Path snapshot = schema.snapshot();
             if (snapshot == null) return;
@@ -628,15 +634,22 @@ public final class Replay implements Callable<Integer> {
 
         /**
          * Compacts, so that no engine answers from files that another format or another engine
-         * left, nor compacts while it is timed.
+         * left, nor compacts while it is timed. What was imported is in its engine by then.
          */
         void settle() {
+            if (engine.isPetra()) Quiet.awaitMigrations(this::migrations, MIGRATION_PATIENCE);
             for (TableSchema.Table table : names()) {
                 process.nodetool("flush", table.keyspace(), table.name());
                 process.nodetool("compact", table.keyspace(), table.name());
             }
             Quiet.await(process.probe());
             Quiet.sync();
+        }
+
+        private List<String> migrations() {
+            return session.execute("SELECT * FROM petra.migrations").all().stream()
+                    .map(Row::getFormattedContents)
+                    .toList();
         }
 
         /** What the tables take on disk; there are no others in their keyspaces. */
