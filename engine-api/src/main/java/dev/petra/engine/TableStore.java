@@ -129,6 +129,32 @@ public interface TableStore extends AutoCloseable {
     }
 
     /**
+     * The same of several ranges, in the order of the ring, as one scan: where one is of one moment,
+     * so is this over all of its ranges, and it holds no more than one of them needs.
+     *
+     * @param ranges may wrap and overlap
+     */
+    default UnfilteredPartitionIterator scanAside(
+            Collection<Range<Token>> ranges, ColumnFilter columns, Runnable checkpoint) {
+        List<Range<Token>> wanted = Range.normalize(ranges);
+        return Transformation.apply(
+                scanAside(
+                        DataRange.allData(spec().metadata().get().partitioner),
+                        columns,
+                        checkpoint),
+                new Transformation<UnfilteredRowIterator>() {
+                    @Override
+                    protected @Nullable UnfilteredRowIterator applyToPartition(
+                            UnfilteredRowIterator partition) {
+                        if (Range.isInRanges(partition.partitionKey().getToken(), wanted))
+                            return partition;
+                        partition.close();
+                        return null;
+                    }
+                });
+    }
+
+    /**
      * Whether the store may hold anything of this partition. May say true wrongly, never false.
      * Holds nothing that would need closing.
      */

@@ -121,10 +121,12 @@ final class StoreValidation extends ValidationPartitionIterator {
             Collection<Range<Token>> ranges,
             Map<Range<Token>, RangeEstimate> estimates) {
         if (store == null) return;
-        for (Range<Token> range : Range.normalize(ranges)) {
-            RangeEstimate estimate = estimates.computeIfAbsent(range, store::estimate);
-            scanners.add(new StoreScanner(store, cfs.metadata(), range, estimate));
-        }
+        List<Range<Token>> parts = Range.normalize(ranges);
+        List<RangeEstimate> sizes = new ArrayList<>();
+        for (Range<Token> part : parts)
+            sizes.add(estimates.computeIfAbsent(part, store::estimate));
+        // Not one for each: all would be open until the end, and hold blocks of 256 ranges.
+        scanners.add(new StoreScanner(store, cfs.metadata(), parts, sizes));
     }
 
     /**

@@ -3,8 +3,8 @@ package dev.petra.cassandra.sstable;
 
 import dev.petra.engine.RangeEstimate;
 import dev.petra.engine.TableStore;
+import java.util.Collection;
 import java.util.Set;
-import org.apache.cassandra.db.DataRange;
 import org.apache.cassandra.db.filter.ColumnFilter;
 import org.apache.cassandra.db.partitions.UnfilteredPartitionIterator;
 import org.apache.cassandra.db.rows.UnfilteredRowIterator;
@@ -15,7 +15,7 @@ import org.apache.cassandra.io.sstable.format.SSTableReader;
 import org.apache.cassandra.schema.TableMetadata;
 
 /**
- * A range of a store, for Cassandra's own code that merges SSTables. It sees what was in the store
+ * Ranges of a store, for Cassandra's own code that merges SSTables. It sees what was in the store
  * when it was made. Not thread-safe.
  */
 public final class StoreScanner implements ISSTableScanner {
@@ -25,15 +25,24 @@ public final class StoreScanner implements ISSTableScanner {
     private long scanned;
 
     /**
-     * @param estimate of that range
+     * @param estimates of the ranges
      */
     public StoreScanner(
-            TableStore store, TableMetadata table, Range<Token> range, RangeEstimate estimate) {
-        estimatedPartitions = Math.max(1, estimate.partitions());
-        estimatedBytes = estimate.partitions() * estimate.meanPartitionBytes();
+            TableStore store,
+            TableMetadata table,
+            Collection<Range<Token>> ranges,
+            Collection<RangeEstimate> estimates) {
+        long count = 0;
+        long bytes = 0;
+        for (RangeEstimate each : estimates) {
+            count += each.partitions();
+            bytes += each.partitions() * each.meanPartitionBytes();
+        }
+        estimatedPartitions = Math.max(1, count);
+        estimatedBytes = bytes;
         partitions =
                 store.scanAside(
-                        DataRange.forTokenRange(range),
+                        ranges,
                         ColumnFilter.all(table),
                         // Ends where the disk was full, or writes would be refused until then.
                         () -> {});

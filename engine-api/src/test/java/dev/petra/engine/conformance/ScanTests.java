@@ -149,6 +149,30 @@ public interface ScanTests {
     }
 
     @Test
+    default void severalRangesAreScannedOneBehindTheOther() {
+        TestTable table = table();
+        ComparedStore store = filled(table);
+        List<Range<Token>> ranges =
+                List.of(
+                        new Range<Token>(TestTable.token(43), TestTable.token(-1)),
+                        new Range<Token>(TestTable.token(2), TestTable.token(40)),
+                        new Range<Token>(TestTable.token(41), TestTable.token(42)));
+        store.everywhere(
+                () -> {
+                    List<PartitionContent> all = new ArrayList<>();
+                    for (Range<Token> part : Range.normalize(ranges))
+                        all.addAll(store.scan(DataRange.forTokenRange(part), table.all()));
+                    assertThat(all).hasSize(3 + 2 + 3);
+                    assertThat(
+                                    PartitionContent.listOf(
+                                            store.store()
+                                                    .scanAside(ranges, table.all(), () -> {})))
+                            .isEqualTo(all);
+                    return null;
+                });
+    }
+
+    @Test
     default void aScanReadsWhatItsFilterSelectsOfEachPartition() {
         TestTable table = table();
         ComparedStore store = filled(table);

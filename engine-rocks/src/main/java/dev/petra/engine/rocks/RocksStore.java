@@ -52,6 +52,7 @@ import java.util.concurrent.atomic.LongAdder;
 import java.util.function.Consumer;
 import org.apache.cassandra.db.DataRange;
 import org.apache.cassandra.db.DecoratedKey;
+import org.apache.cassandra.db.EmptyIterators;
 import org.apache.cassandra.db.Slices;
 import org.apache.cassandra.db.filter.ColumnFilter;
 import org.apache.cassandra.db.partitions.PartitionUpdate;
@@ -235,12 +236,24 @@ final class RocksStore implements TableStore, LogSyncer.Log {
             DataRange range, ColumnFilter columns, Runnable checkpoint) {
         // Who only reads would wait for others to have it opened anew.
         reopenable.heal();
-        Runnable both =
-                () -> {
-                    reopenable.checkNotFull();
-                    checkpoint.run();
-                };
-        return new RangeScan(context, range, columns, true, both);
+        return new RangeScan(context, range, columns, true, whileNotFull(checkpoint));
+    }
+
+    @Override
+    public UnfilteredPartitionIterator scanAside(
+            Collection<Range<Token>> ranges, ColumnFilter columns, Runnable checkpoint) {
+        reopenable.heal();
+        List<TokenRanges.KeyRange> keys = TokenRanges.of(ranges, context.partitionKeys());
+        return keys.isEmpty()
+                ? EmptyIterators.unfilteredPartition(context.table())
+                : new RangeScan(context, keys, columns, whileNotFull(checkpoint));
+    }
+
+    private Runnable whileNotFull(Runnable checkpoint) {
+        return () -> {
+            reopenable.checkNotFull();
+            checkpoint.run();
+        };
     }
 
     @Override

@@ -6,8 +6,11 @@ import dev.petra.engine.rocks.format.ByteSink;
 import dev.petra.engine.rocks.format.KeyKind;
 import dev.petra.engine.rocks.format.Keys;
 import dev.petra.engine.rocks.format.TokenRanges;
+import dev.petra.engine.rocks.format.TokenRanges.KeyRange;
 import java.nio.BufferUnderflowException;
 import java.nio.ByteBuffer;
+import java.util.Iterator;
+import java.util.List;
 import java.util.NoSuchElementException;
 import org.apache.cassandra.db.DataRange;
 import org.apache.cassandra.db.DecoratedKey;
@@ -24,12 +27,19 @@ import org.apache.cassandra.dht.Range;
 import org.apache.cassandra.schema.TableMetadata;
 import org.jspecify.annotations.Nullable;
 
-/** The partitions of a range, one behind the other over one cursor. */
+/** The partitions of a range, or of several, one behind the other over one cursor. */
 public final class RangeScan extends AbstractUnfilteredPartitionIterator {
     private final StoreContext store;
     private final ReadContext context;
     private final Runnable checkpoint;
     private final DataRange range;
+
+    /** The ranges behind the one in which the cursor is. */
+    private final Iterator<KeyRange> further;
+
+    /** Where the cursor's range ends; null of the last one, which the cursor does not leave. */
+    private @Nullable ByteBuffer end;
+
     private final Cursor cursor;
     private final ByteSink current = new ByteSink();
 
@@ -63,24 +73,64 @@ public final class RangeScan extends AbstractUnfilteredPartitionIterator {
             ColumnFilter filter,
             boolean aside,
             Runnable checkpoint) {
+        this(store, range, List.of(keys(store, range)), filter, aside, checkpoint);
+    }
+
+    /**
+     * All of several ranges, which leaves the block cache as it is. The cursor goes from one to the
+     * next: a cursor for each would hold the blocks of each while it waits.
+     *
+     * @param ranges at least one, in their order, apart from each other
+     */
+    public RangeScan(
+            StoreContext store, List<KeyRange> ranges, ColumnFilter filter, Runnable checkpoint) {
+        this(
+                store,
+                DataRange.allData(store.table().partitioner),
+                ranges,
+                filter,
+                true,
+                checkpoint);
+    }
+
+    /**
+     * @param range which partitions' rows are read, of those in the other ranges
+     */
+    private RangeScan(
+            StoreContext store,
+            DataRange range,
+            List<KeyRange> ranges,
+            ColumnFilter filter,
+            boolean aside,
+            Runnable checkpoint) {
         this.store = store;
         this.checkpoint = checkpoint;
         this.context = new ReadContext(store, filter, aside, checkpoint);
         this.range = range;
+        this.further = ranges.iterator();
+        KeyRange first = further.next();
+        byte[] last = ranges.get(ranges.size() - 1).to();
+        this.end = further.hasNext() ? ByteBuffer.wrap(first.to()) : null;
+        boolean past = aside || ScanBounds.wouldFloodCache(store, first.from(), last);
+        // Allocated before the cursor is opened: if this fails, no cursor stays open.
+        ByteBuffer start = Keys.direct(first.from());
+        this.cursor = context.open(new ScanBounds(last, past));
+        cursor.seek(start);
+    }
+
+    private static KeyRange keys(StoreContext store, DataRange range) {
         AbstractBounds<PartitionPosition> keys = range.keyRange();
         boolean includesLeft = keys instanceof Bounds || keys instanceof IncludingExcludingBounds;
         boolean includesRight = keys instanceof Bounds || keys instanceof Range;
-        byte[] start = keys.left.isMinimum() ? new byte[0] : bound(keys.left, !includesLeft);
-        byte[] end = keys.right.isMinimum() ? TokenRanges.last() : bound(keys.right, includesRight);
-        boolean past = aside || ScanBounds.wouldFloodCache(store, start, end);
-        // Allocated before the cursor is opened: if this fails, no cursor stays open.
-        ByteBuffer first = Keys.direct(start);
-        this.cursor = context.open(new ScanBounds(end, past));
-        cursor.seek(first);
+        return new KeyRange(
+                keys.left.isMinimum() ? new byte[0] : bound(store, keys.left, !includesLeft),
+                keys.right.isMinimum()
+                        ? TokenRanges.last()
+                        : bound(store, keys.right, includesRight));
     }
 
     /** The key just before, or just behind, all keys of a position. */
-    private byte[] bound(PartitionPosition position, boolean behind) {
+    private static byte[] bound(StoreContext store, PartitionPosition position, boolean behind) {
         ByteSink sink = new ByteSink();
         store.partitionKeys().putPosition(sink, position);
         if (behind) sink.put(KeyKind.END);
@@ -96,6 +146,7 @@ public final class RangeScan extends AbstractUnfilteredPartitionIterator {
     public boolean hasNext() {
         if (!ready) {
             leavePartition();
+            leaveRange();
             ready = true;
         }
         return cursor.isValid();
@@ -114,6 +165,18 @@ public final class RangeScan extends AbstractUnfilteredPartitionIterator {
         boolean atEnd = !wasReversed && !cursor.isValid();
         if (!there && !atEnd) cursor.seek(behind);
         current.resume(length);
+    }
+
+    /** Moves the cursor, if it is behind its range, into the next one that has something. */
+    private void leaveRange() {
+        ByteBuffer behind = end;
+        while (behind != null && cursor.isValid() && Keys.compare(cursor.key(), behind) >= 0) {
+            KeyRange next = further.next();
+            behind = further.hasNext() ? ByteBuffer.wrap(next.to()) : null;
+            end = behind;
+            ByteBuffer start = Keys.direct(next.from());
+            if (Keys.compare(cursor.key(), start) < 0) cursor.seek(start);
+        }
     }
 
     @Override

@@ -17,8 +17,11 @@ import java.util.stream.IntStream;
 import org.apache.cassandra.db.DataRange;
 import org.apache.cassandra.db.DecoratedKey;
 import org.apache.cassandra.db.partitions.UnfilteredPartitionIterator;
+import org.apache.cassandra.db.rows.Row;
 import org.apache.cassandra.db.rows.UnfilteredRowIterator;
 import org.apache.cassandra.dht.Range;
+import org.apache.cassandra.dht.Token;
+import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
@@ -57,6 +60,52 @@ class RangeScanTest {
             counts.reset();
             assertThat(partitions(store.scan(first, table.all()))).isEqualTo(10);
             assertThat(counts.getInternalDeleteSkippedCount()).isLessThan(10);
+        }
+    }
+
+    /** A validation had a cursor for each of 256 ranges, each on blocks of its own. */
+    @Test
+    void aScanOfManyRangesIsOfOneMomentAndReadsOneRangeAtATime() throws RocksDBException {
+        TestTable table =
+                TestTable.of(
+                        "CREATE TABLE t (k int PRIMARY KEY, v text) WITH compression = {'enabled':"
+                                + " 'false'}");
+        try (StorageEngine engine = Tables.engine(Map.of())) {
+            TableStore filled = engine.openStore(table.spec(directory.resolve("t")));
+            List<DecoratedKey> keys = new ArrayList<>();
+            IntStream.range(0, 2_000).forEach(k -> keys.add(table.key(k)));
+            keys.sort(Comparator.naturalOrder());
+            for (DecoratedKey key : keys)
+                filled.write(table.update(key).at(1).row().set("v", "v".repeat(1_000)).build());
+            filled.flush();
+            filled.close();
+            TableStore store = engine.openStore(table.spec(directory.resolve("t")));
+            List<Range<Token>> ranges = new ArrayList<>();
+            List<DecoratedKey> wanted = new ArrayList<>();
+            for (int i = 0; i < 2_000; i += 20) {
+                ranges.add(new Range<>(keys.get(i + 4).getToken(), keys.get(i + 9).getToken()));
+                wanted.addAll(keys.subList(i + 5, i + 10));
+            }
+            Database database = Tables.context(store).database();
+            database.db.setPerfLevel(PerfLevel.ENABLE_COUNT);
+            PerfContext counts = database.db.getPerfContext();
+            counts.reset();
+            List<DecoratedKey> seen = new ArrayList<>();
+            try (UnfilteredPartitionIterator scan =
+                    store.scanAside(ranges, table.all(), () -> {})) {
+                assertThat(scan.hasNext()).isTrue();
+                assertThat(counts.getBlockReadCount()).isBetween(1L, 20L);
+                DecoratedKey last = wanted.get(wanted.size() - 1);
+                store.write(table.update(last).at(2).row().set("v", "new").build());
+                while (scan.hasNext())
+                    try (UnfilteredRowIterator rows = scan.next()) {
+                        seen.add(rows.partitionKey());
+                        Row row = (Row) rows.next();
+                        assertThat(row.cells().iterator().next().valueSize()).isEqualTo(1_000);
+                    }
+            }
+            assertThat(seen).isEqualTo(wanted);
+            assertThat(partitions(store.scanAside(List.of(), table.all(), () -> {}))).isZero();
         }
     }
 
