@@ -129,8 +129,8 @@ public interface TableStore extends AutoCloseable {
     }
 
     /**
-     * The same of several ranges, in the order of the ring, as one scan: where one is of one moment,
-     * so is this over all of its ranges, and it holds no more than one of them needs.
+     * The same of several ranges, in the order of the ring, as one scan: where one is of one
+     * moment, so is this over all of its ranges, and it holds no more than one of them needs.
      *
      * @param ranges may wrap and overlap
      */

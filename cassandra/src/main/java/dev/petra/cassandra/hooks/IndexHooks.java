@@ -56,7 +56,8 @@ public final class IndexHooks {
                 };
         if (EngineMemtables.current(cfs) == null) return ofSSTables;
         // Else some write may have been under way that does not know it.
-        if (StorageService.instance.isStarting() && StoreIndexes.isBuiltForGood(index)) return ofSSTables;
+        if (StorageService.instance.isStarting() && StoreIndexes.isBuiltForGood(index))
+            return ofSSTables;
         if (cfs.indexManager.isIndexQueryable(index))
             cfs.indexManager.makeIndexNonQueryable(index, Index.Status.FULL_REBUILD_STARTED);
         return withStore(cfs, index, ofSSTables);
@@ -78,7 +79,8 @@ public final class IndexHooks {
      */
     public static Callable<?> preJoinTask(StorageAttachedIndex index, Callable<?> stock) {
         return () ->
-                index.baseCfs().indexManager.isIndexQueryable(index) || StoreIndexes.isBuiltForGood(index)
+                index.baseCfs().indexManager.isIndexQueryable(index)
+                                || StoreIndexes.isBuiltForGood(index)
                         ? stock.call()
                         : null;
     }
@@ -163,7 +165,8 @@ public final class IndexHooks {
         ColumnFamilyStore cfs = index.baseCfs;
         if (!IndexSupport.isKept(index) || EngineMemtables.current(cfs) == null) return stock;
         // Else some write may have been under way that does not know it.
-        if (StorageService.instance.isStarting() && StoreIndexes.isBuiltForGood(index)) return stock;
+        if (StorageService.instance.isStarting() && StoreIndexes.isBuiltForGood(index))
+            return stock;
         return withStore(cfs, index, stock);
     }
 }

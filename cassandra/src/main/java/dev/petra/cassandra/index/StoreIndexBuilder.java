@@ -267,8 +267,7 @@ public final class StoreIndexBuilder extends SecondaryIndexBuilder {
         if (!generation.isLive()) return;
         for (Index index : left()) {
             Long round = rounds.get(index);
-            if (round != null && isComplete(generation, store, index, round))
-                ended.add(index);
+            if (round != null && isComplete(generation, store, index, round)) ended.add(index);
         }
     }
 
@@ -320,8 +319,7 @@ public final class StoreIndexBuilder extends SecondaryIndexBuilder {
     }
 
     /** Ends a round. Returns false if the index needs another one, by this build or another. */
-    private boolean isComplete(
-            Generation generation, TableStore store, Index index, long round) {
+    private boolean isComplete(Generation generation, TableStore store, Index index, long round) {
         boolean[] built = new boolean[1];
         whileStalled(generation, () -> built[0] = StoreIndexes.setBuilt(index, store, round));
         if (built[0]) {
@@ -375,22 +373,20 @@ public final class StoreIndexBuilder extends SecondaryIndexBuilder {
             DecoratedKey key,
             List<TermEntry> entries,
             RowPages pages) {
-        if (!entries.isEmpty())
-            whileStalled(generation, () -> defined.add(key, entries), pages);
+        if (!entries.isEmpty()) whileStalled(generation, () -> defined.add(key, entries), pages);
     }
 
     /**
-     * Does something, and repeats it while writes are stalled by compaction or by a full disk, which
-     * may be for days: the thread that builds new indexes of all tables waits for this one. So it
-     * ends where nobody needs it any more. The read of the pages is closed while it waits, because
-     * a store whose disk was full is opened anew only when nobody reads it. Until it is, reads
-     * throw the same exception.
+     * Does something, and repeats it while writes are stalled by compaction or by a full disk,
+     * which may be for days: the thread that builds new indexes of all tables waits for this one.
+     * So it ends where nobody needs it any more. The read of the pages is closed while it waits,
+     * because a store whose disk was full is opened anew only when nobody reads it. Until it is,
+     * reads throw the same exception.
      *
      * @param write may also be a read
      * @param pages null if none are being read
      */
-    private void whileStalled(
-            Generation generation, Runnable write, @Nullable RowPages pages) {
+    private void whileStalled(Generation generation, Runnable write, @Nullable RowPages pages) {
         WriteStalls.sitOut(
                 write,
                 stall -> {

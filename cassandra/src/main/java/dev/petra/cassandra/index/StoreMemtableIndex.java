@@ -142,8 +142,7 @@ public final class StoreMemtableIndex extends MemtableIndex {
                         throw StoreIndexes.damaged(index, index.baseCfs(), e);
                     }
                 };
-        return KeyBatches.open(
-                undamaged, entries, readsAll, smallest, largest, index.keyFactory());
+        return KeyBatches.open(undamaged, entries, readsAll, smallest, largest, index.keyFactory());
     }
 
     private TermSearch search(
@@ -215,8 +214,7 @@ public final class StoreMemtableIndex extends MemtableIndex {
     private long entries(TableStore store, Terms terms) {
         try {
             return store.indexes()
-                    .entries(
-                            id(), terms.from, terms.fromInclusive, terms.to, terms.toInclusive);
+                    .entries(id(), terms.from, terms.fromInclusive, terms.to, terms.toInclusive);
         } catch (IllegalArgumentException e) {
             logger.debug("A query finds {} dropped from {}", index, memtable, e);
             throw new IndexNotAvailableException(index);

@@ -123,8 +123,7 @@ final class StoreValidation extends ValidationPartitionIterator {
         if (store == null) return;
         List<Range<Token>> parts = Range.normalize(ranges);
         List<RangeEstimate> sizes = new ArrayList<>();
-        for (Range<Token> part : parts)
-            sizes.add(estimates.computeIfAbsent(part, store::estimate));
+        for (Range<Token> part : parts) sizes.add(estimates.computeIfAbsent(part, store::estimate));
         // Not one for each: all would be open until the end, and hold blocks of 256 ranges.
         scanners.add(new StoreScanner(store, cfs.metadata(), parts, sizes));
     }

@@ -139,8 +139,7 @@ class Attempt {
      *
      * @param arrivals {@link ShadowCopy#arrivalsIfCaughtUp} from before
      */
-    static boolean isAsBefore(
-            Shadow shadow, ShadowCopy copy, TableMetadata table, long arrivals) {
+    static boolean isAsBefore(Shadow shadow, ShadowCopy copy, TableMetadata table, long arrivals) {
         return copy.hasAllSSTables()
                 && copy.arrivalsIfCaughtUp() == arrivals
                 && shadow.copy() == copy

@@ -15,8 +15,7 @@ import org.slf4j.LoggerFactory;
 /**
  * Runs reads of clients once more, on a table and on its shadow, and compares the answers: of one
  * partition, or of the first of a range. On a thread of its own, a while after the read; what does
- * not fit into the queue is passed over.
- * Thread-safe.
+ * not fit into the queue is passed over. Thread-safe.
  */
 final class ComparedReads {
     private static final Logger logger = LoggerFactory.getLogger(ComparedReads.class);
@@ -30,8 +29,7 @@ final class ComparedReads {
     /** Rows of a partition that are compared; a client's limit may be less. */
     private static final int MAX_ROWS = 1_000;
 
-    private record Read(Shadow shadow, ReadCommand command, long due)
-            implements Delayed {
+    private record Read(Shadow shadow, ReadCommand command, long due) implements Delayed {
         @Override
         public long getDelay(TimeUnit unit) {
             return unit.convert(due - System.nanoTime(), TimeUnit.NANOSECONDS);

@@ -55,8 +55,7 @@ class RangeAttempt {
      * @param command what is read; its limit counts for nothing
      * @param maxRows that are live in the table, of each partition
      */
-    RangeAttempt(
-            Shadow shadow, ShadowCopy copy, PartitionRangeReadCommand command, int maxRows) {
+    RangeAttempt(Shadow shadow, ShadowCopy copy, PartitionRangeReadCommand command, int maxRows) {
         this.shadow = shadow;
         this.copy = copy;
         this.command = command;
@@ -177,8 +176,7 @@ class RangeAttempt {
         UnfilteredPartitionIterator open();
     }
 
-    private @Nullable DecoratedKey first(
-            @Nullable DecoratedKey one, @Nullable DecoratedKey other) {
+    private @Nullable DecoratedKey first(@Nullable DecoratedKey one, @Nullable DecoratedKey other) {
         DecoratedKey first =
                 one == null || (other != null && other.compareTo(one) < 0) ? other : one;
         // What is in a memtable is freed when it is closed.
@@ -212,8 +210,7 @@ class RangeAttempt {
                     () -> {
                         UnfilteredRowIterator rows = next;
                         if (rows == null || !rows.partitionKey().equals(key))
-                            return EmptyIterators.unfilteredRow(
-                                    table, key, command.isReversed());
+                            return EmptyIterators.unfilteredRow(table, key, command.isReversed());
                         next = null;
                         return rows;
                     },

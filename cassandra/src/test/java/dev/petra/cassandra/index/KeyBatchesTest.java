@@ -317,12 +317,7 @@ class KeyBatchesTest {
         return KeyRangeUnionIterator.build(
                 List.of(
                         KeyBatches.open(
-                                search.inOneTerm(term(7)),
-                                entries::size,
-                                false,
-                                2,
-                                4,
-                                keys(WIDE)),
+                                search.inOneTerm(term(7)), entries::size, false, 2, 4, keys(WIDE)),
                         new KeyList(rows.subList(0, 5))),
                 () -> {});
     }
@@ -345,7 +340,8 @@ class KeyBatchesTest {
         KeySource many = (after, target, limit) -> new KeySource.Keys(one, false);
         for (long entries : new long[] {0, 3, 1_000, Long.MAX_VALUE})
             try (var range = KeyBatches.open(many, () -> entries, true, 1, 2, keys(SKINNY));
-                    var equality = KeyBatches.open(many, () -> entries, false, 1, 2, keys(SKINNY))) {
+                    var equality =
+                            KeyBatches.open(many, () -> entries, false, 1, 2, keys(SKINNY))) {
                 // More than the first batch has.
                 assertThat(equality.getMaxKeys()).isGreaterThanOrEqualTo(2);
                 assertThat(range.getMaxKeys()).isGreaterThan(equality.getMaxKeys());
@@ -353,7 +349,9 @@ class KeyBatchesTest {
             }
     }
 
-    /** Of terms with more rows than a batch, which were left out was by the order of the clauses. */
+    /**
+     * Of terms with more rows than a batch, which were left out was by the order of the clauses.
+     */
     @Test
     void anIntersectionKeepsTheTwoThatHaveTheFewestEntries() {
         List<PrimaryKey> all =

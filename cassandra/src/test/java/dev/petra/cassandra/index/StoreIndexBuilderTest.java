@@ -59,15 +59,13 @@ class StoreIndexBuilderTest {
         TableStore store = proxy(TableStore.class, (self, method, arguments) -> full);
         table.set(
                 new HollowTable(
-                        directory,
-                        proxy(StorageEngine.class, (self, method, arguments) -> store)));
+                        directory, proxy(StorageEngine.class, (self, method, arguments) -> store)));
         assertThat(table.get().stores.current().writable()).isSameAs(store);
         // Before there seems to be a node, which has directories for keyspaces.
         Keyspace unused = Hollow.of(Keyspace.class);
         asOnANode(
                 () -> {
-                    new StoreIndexBuilder(
-                                    table.get().cfs, List.of(table.get().index), false, null)
+                    new StoreIndexBuilder(table.get().cfs, List.of(table.get().index), false, null)
                             .build();
                     return true;
                 });

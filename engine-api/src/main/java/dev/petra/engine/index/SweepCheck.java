@@ -10,9 +10,9 @@ import org.apache.cassandra.db.DecoratedKey;
 public interface SweepCheck {
     /**
      * Whether the row has the term now, or may have it: for the store, by what {@link
-     * dev.petra.engine.TableStore#readAside} gives, nothing purged. Writes of the partition may wait for
-     * it; must not write to the store, which may wait for the sweep. May be asked more than once
-     * for an entry.
+     * dev.petra.engine.TableStore#readAside} gives, nothing purged. Writes of the partition may
+     * wait for it; must not write to the store, which may wait for the sweep. May be asked more
+     * than once for an entry.
      */
     boolean isConfirmed(ByteBuffer term, DecoratedKey key, Clustering<?> clustering);
 

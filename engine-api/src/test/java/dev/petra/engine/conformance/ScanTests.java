@@ -165,8 +165,7 @@ public interface ScanTests {
                     assertThat(all).hasSize(3 + 2 + 3);
                     assertThat(
                                     PartitionContent.listOf(
-                                            store.store()
-                                                    .scanAside(ranges, table.all(), () -> {})))
+                                            store.store().scanAside(ranges, table.all(), () -> {})))
                             .isEqualTo(all);
                     return null;
                 });

@@ -26,8 +26,7 @@ class RunningNodesTest {
         jar = Files.writeString(directory.resolve("petra.jar"), "a jar");
     }
 
-    private void process(Path root, Path workingDirectory, String... arguments)
-            throws IOException {
+    private void process(Path root, Path workingDirectory, String... arguments) throws IOException {
         Path process = Files.createDirectory(processes.resolve("17"));
         Files.createSymbolicLink(process.resolve("root"), root);
         Files.createSymbolicLink(process.resolve("cwd"), workingDirectory);

@@ -610,8 +610,7 @@ class FallbackIT {
             assertThat(session.execute("SELECT v FROM ks." + table + " WHERE k = ?", k).one())
                     .isNotNull()
                     .returns(blob(k, bytes), row -> row.getByteBuffer("v"));
-        node.awaitLog(
-                "The shadow of ks." + table + " cannot be read; the table answers", PATIENCE);
+        node.awaitLog("The shadow of ks." + table + " cannot be read; the table answers", PATIENCE);
         awaitAnswering(table);
         session.execute("DROP TABLE ks." + table);
     }

@@ -817,8 +817,7 @@ public final class Database implements AutoCloseable {
             return true;
         } catch (RocksDBException e) {
             if (RocksErrors.isLogFull(e)) logFull = true;
-            else if (!RocksErrors.isAfterFailure(e))
-                log.syncFailed(String.valueOf(e.getMessage()));
+            else if (!RocksErrors.isAfterFailure(e)) log.syncFailed(String.valueOf(e.getMessage()));
             checkSyncs();
             if (!isLogFull()) throw e;
             return false;

@@ -69,8 +69,7 @@ final class IndexCursor implements TermCursor {
         this.database = store.acquire();
         this.use = Database.stripe();
         this.end = new Slice(to);
-        this.options =
-                Database.newReadOptions().setIterateUpperBound(end).setFillCache(!aside);
+        this.options = Database.newReadOptions().setIterateUpperBound(end).setFillCache(!aside);
         boolean complete = false;
         try {
             this.clusterings = store.catalog().layout(store.table()).clusterings;

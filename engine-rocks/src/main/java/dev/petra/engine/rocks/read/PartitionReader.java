@@ -210,10 +210,7 @@ public final class PartitionReader {
         while (true) {
             int size =
                     database.db.get(
-                            database.data,
-                            options,
-                            keys.flipped(),
-                            scratch.value.get().clear());
+                            database.data, options, keys.flipped(), scratch.value.get().clear());
             keys.resume(end);
             if (size == RocksDB.NOT_FOUND) return false;
             if (size <= scratch.value.get().capacity()) return true;

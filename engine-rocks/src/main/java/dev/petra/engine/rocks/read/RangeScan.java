@@ -84,13 +84,7 @@ public final class RangeScan extends AbstractUnfilteredPartitionIterator {
      */
     public RangeScan(
             StoreContext store, List<KeyRange> ranges, ColumnFilter filter, Runnable checkpoint) {
-        this(
-                store,
-                DataRange.allData(store.table().partitioner),
-                ranges,
-                filter,
-                true,
-                checkpoint);
+        this(store, DataRange.allData(store.table().partitioner), ranges, filter, true, checkpoint);
     }
 
     /**

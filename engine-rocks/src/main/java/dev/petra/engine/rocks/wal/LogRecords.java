@@ -126,8 +126,7 @@ final class LogRecords implements AutoCloseable {
     private void nextBlock() throws IOException {
         blockAt += BLOCK;
         block.clear();
-        while (block.hasRemaining())
-            if (channel.read(block, blockAt + block.position()) < 0) break;
+        while (block.hasRemaining()) if (channel.read(block, blockAt + block.position()) < 0) break;
         block.flip();
     }
 

@@ -73,8 +73,7 @@ public final class SyncMark implements AutoCloseable {
      * @param logs that hold them, in their order
      * @param manifest up to where it was synced
      */
-    record Known(
-            long count, long sequence, long firstLog, List<Log> logs, Manifest.End manifest) {}
+    record Known(long count, long sequence, long firstLog, List<Log> logs, Manifest.End manifest) {}
 
     private final Path directory;
     private final ByteBuffer bytes =
@@ -167,9 +166,7 @@ public final class SyncMark implements AutoCloseable {
             if (before == null) return;
             lookAtManifest();
             if (channel == null) open();
-            write(
-                    new Known(
-                            ++count, before.sequence, before.firstLog, before.logs, manifest));
+            write(new Known(++count, before.sequence, before.firstLog, before.logs, manifest));
         } catch (IOException e) {
             failed(e);
         }

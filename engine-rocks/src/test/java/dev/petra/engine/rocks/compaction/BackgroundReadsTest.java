@@ -548,13 +548,7 @@ class BackgroundReadsTest {
             // Whoever reads next is a reader again.
             if (!"1MiB".equals(largeCell)) return;
             for (int i = 0; i < 1_000; i++)
-                assertThat(
-                                hasValue(
-                                        store.read(
-                                                table.key("k" + i),
-                                                Slices.ALL,
-                                                table.all(),
-                                                false)))
+                assertThat(hasValue(store.read(table.key("k" + i), Slices.ALL, table.all(), false)))
                         .isTrue();
             assertThat(cacheUsage(store) - before).isGreaterThan(1_000_000);
         }

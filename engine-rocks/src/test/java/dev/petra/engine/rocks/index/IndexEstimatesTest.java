@@ -24,9 +24,7 @@ class IndexEstimatesTest extends IndexFixture {
                             Tables.key(TABLE, row),
                             List.of(
                                     new TermEntry(
-                                            index,
-                                            ByteBufferUtil.bytes(term),
-                                            Clustering.EMPTY)));
+                                            index, ByteBufferUtil.bytes(term), Clustering.EMPTY)));
     }
 
     private long estimated(UUID index, @Nullable String from, @Nullable String to) {

@@ -144,8 +144,7 @@ class ManifestDamageTest {
             file.setLength(file.length() - 1);
         }
         Files.delete(crashed.resolve(SyncMark.NAME));
-        assertThat(Tables.numbers(engine, crashed, TABLE))
-                .isEqualTo(ALL.subList(ROWS / 2, ROWS));
+        assertThat(Tables.numbers(engine, crashed, TABLE)).isEqualTo(ALL.subList(ROWS / 2, ROWS));
     }
 
     /** Each start begins another MANIFEST. */
@@ -180,8 +179,7 @@ class ManifestDamageTest {
             assertThat(known).isNotNull();
             assertThat(known.manifest()).isEqualTo(Manifest.read(of).end());
         }
-        assertThat(Manifest.read(directory.resolve("store")).end().bytes())
-                .isGreaterThan(64 << 10);
+        assertThat(Manifest.read(directory.resolve("store")).end().bytes()).isGreaterThan(64 << 10);
     }
 
     /** As 0.1.0 wrote it. */
