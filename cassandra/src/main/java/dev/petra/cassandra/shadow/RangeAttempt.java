@@ -220,9 +220,10 @@ class RangeAttempt {
         }
 
         @Override
+        @SuppressWarnings("try") // both are closed, whatever the first throws
         public void close() {
-            try (UnfilteredPartitionIterator unusedAll = all;
-                    UnfilteredRowIterator unusedNext = next) {
+            try (UnfilteredPartitionIterator last = all;
+                    UnfilteredRowIterator first = next) {
                 next = null;
                 all = null;
             }

@@ -93,7 +93,7 @@ class IndexSweepsTest {
     @Test
     void nothingIsSweptWhileThereAreSSTables() throws Exception {
         View view = table.tracker.getView();
-        Map<SSTableReader, SSTableReader> live = new IdentityHashMap<>();
+        IdentityHashMap<SSTableReader, SSTableReader> live = new IdentityHashMap<>();
         SSTableReader sstable = Hollow.of(BigTableReader.class);
         live.put(sstable, sstable);
         Hollow.set(view, View.class, "sstablesMap", live);

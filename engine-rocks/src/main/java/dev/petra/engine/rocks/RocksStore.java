@@ -138,8 +138,9 @@ final class RocksStore implements TableStore, LogSyncer.Log {
         }
     }
 
+    @SuppressWarnings("try") // the lock is held, not used
     private static void deleteStreams(Path directory) {
-        try (DirectoryLock unused = DirectoryLock.take(directory)) {
+        try (DirectoryLock lock = DirectoryLock.take(directory)) {
             StoreDirectory.delete(directory.resolve(StoreDescriptor.STREAMS));
         } catch (IOException e) {
             throw new FSReadError(e, directory);

@@ -68,10 +68,7 @@ final class StoreOpening {
         if (indexed && indexDamaged) options.index().getOptions().setDisableAutoCompactions(true);
         List<ColumnFamilyHandle> handles = new ArrayList<>();
         try {
-            if (!create)
-                try (DirectoryLock unused = DirectoryLock.take(spec.directory())) {
-                    LogCheck.run(spec.directory());
-                }
+            if (!create) checkLogs();
             options.database.setMaxFileOpeningThreads(openingThreads());
             List<Path> blobs = create ? List.of() : files("*.blob");
             // Before there is a log: what fails from then on is reported to it.
@@ -122,6 +119,13 @@ final class StoreOpening {
             // Too many open files, an interrupt: nothing is known of the data.
             options.close();
             throw new FSReadError(e, spec.directory());
+        }
+    }
+
+    @SuppressWarnings("try") // the lock is held, not used
+    private void checkLogs() throws IOException {
+        try (DirectoryLock lock = DirectoryLock.take(spec.directory())) {
+            LogCheck.run(spec.directory());
         }
     }
 
