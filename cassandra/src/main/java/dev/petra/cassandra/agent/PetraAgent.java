@@ -27,10 +27,18 @@ public final class PetraAgent {
     /**
      * Called by the JVM before the main class. If a method is missing or the agent fails, it ends
      * the process, because a node without a join point would report work that it has not done. A
-     * class that cannot be woven when it is loaded later is reported by {@link Weaving#defect}.
+     * class that cannot be woven when it is loaded later is reported by {@link Weaving#defect}. The
+     * JVM calls this once for each option that names the agent: all but the first do nothing.
      */
     public static void premain(@Nullable String arguments, Instrumentation instrumentation) {
         try {
+            // Each advice would be there twice.
+            if (Weaving.isInstalled()) {
+                System.err.println(
+                        "Petra's agent is named by two -javaagent options; the second does"
+                                + " nothing, and can be removed.");
+                return;
+            }
             if (Weaving.isWovenJar()) {
                 Weaving.agentIsIdle();
                 return;

@@ -51,6 +51,11 @@ public final class Weaving {
         installed = List.copyOf(types);
     }
 
+    /** Whether the agent is in place. */
+    static boolean isInstalled() {
+        return installed != null;
+    }
+
     /** Called by the agent when it has woven a class. */
     static void woven(String type) {
         woven.add(type);
