@@ -340,7 +340,12 @@ public final class PetraMemtable extends AbstractMemtableWithCommitlog implement
             }
             return true;
         } catch (RuntimeException | FSError e) {
-            logger.error(
+            NoSpamLogger.log(
+                    logger,
+                    NoSpamLogger.Level.ERROR,
+                    "migration out of " + name(),
+                    1,
+                    TimeUnit.HOURS,
                     "Table {} cannot be migrated out of {} now. This is tried again within half a"
                             + " minute, and when the node is restarted.",
                     name(),

@@ -8,15 +8,17 @@
  *   memtable API  ---------------->  PetraMemtable  -> table.Generation --> TableStore
  *   join points (agent.advice) --->  hooks
  *
- *   agent, agent.advice
+ *   agent.advice
  *     hooks
  *       (root)
  *         repair, nodetool, metrics, bulkload
  *           streaming
- *             migration
- *               table, sstable
- *                 engine, disk, commitlog
- *                   host
+ *             migration, shadow
+ *               index
+ *                 table, sstable
+ *                   engine, disk, commitlog, gossip
+ *                     host
+ *                       agent
  * </pre>
  *
  * <p>A package knows those below it, and none knows which engine is behind the SPI. {@code

@@ -4,17 +4,27 @@ package dev.petra.cassandra;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import ch.qos.logback.classic.Level;
+import ch.qos.logback.classic.Logger;
+import ch.qos.logback.classic.spi.ILoggingEvent;
+import ch.qos.logback.core.read.ListAppender;
 import dev.petra.cassandra.commitlog.LogReplay;
+import dev.petra.cassandra.engine.EngineKey;
 import dev.petra.cassandra.table.Generation;
 import dev.petra.cassandra.table.TableGenerations;
+import dev.petra.engine.EngineSettings;
 import dev.petra.engine.TableStore;
 import dev.petra.engine.WriteStallException;
 import java.lang.reflect.Proxy;
 import java.util.List;
+import java.util.Map;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
 import org.apache.cassandra.db.ColumnFamilyStore;
+import org.apache.cassandra.db.ColumnFamilyStore.FlushReason;
 import org.apache.cassandra.db.commitlog.CommitLogPosition;
+import org.apache.cassandra.db.lifecycle.Tracker;
+import org.apache.cassandra.db.memtable.AbstractMemtable;
 import org.apache.cassandra.db.memtable.Memtable;
 import org.apache.cassandra.db.partitions.PartitionUpdate;
 import org.apache.cassandra.db.view.TableViews;
@@ -23,6 +33,7 @@ import org.apache.cassandra.schema.TableMetadata;
 import org.apache.cassandra.utils.concurrent.OpOrder;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
+import org.slf4j.LoggerFactory;
 
 /** Which memtable a write goes to, and what becomes of one that a store does not take. */
 class PetraMemtableTest {
@@ -31,6 +42,7 @@ class PetraMemtableTest {
     private static final CommitLogPosition BEHIND_THE_BOUND = new CommitLogPosition(1, 200);
 
     private final PetraMemtable memtable = Hollow.of(PetraMemtable.class);
+    private final ColumnFamilyStore owner = Hollow.of(ColumnFamilyStore.class);
     private final OpOrder order = new OpOrder();
     private final OpOrder.Barrier barrier = order.newBarrier();
 
@@ -113,7 +125,6 @@ class PetraMemtableTest {
         Hollow.set(generation, Generation.class, "stores", stores);
         TableViews views = Hollow.of(TableViews.class);
         Hollow.set(views, TableViews.class, "views", List.of());
-        ColumnFamilyStore owner = Hollow.of(ColumnFamilyStore.class);
         Hollow.set(owner, ColumnFamilyStore.class, "metadata", TestTables.reference());
         Hollow.set(owner, ColumnFamilyStore.class, "viewManager", views);
         Hollow.set(memtable, PetraMemtable.class, "owner", owner);
@@ -136,6 +147,37 @@ class PetraMemtableTest {
         AtomicInteger writes = stalled(3);
         put();
         assertThat(writes).hasValue(4);
+    }
+
+    /** It is asked every half a minute, and wrote a stack into the log each time. */
+    @Test
+    void aWayOutThatCannotBeginIsLoggedOnceAnHour() {
+        var unused = stalled(0);
+        Tracker tracker = Tracker.newDummyTracker();
+        tracker.reset(memtable);
+        Hollow.set(owner, ColumnFamilyStore.class, "data", tracker);
+        Hollow.set(memtable, AbstractMemtable.class, "metadata", TestTables.reference());
+        EngineKey engine = new EngineKey("rocks", new EngineSettings(Map.of()));
+        Hollow.set(memtable, PetraMemtable.class, "factory", new PetraMemtableFactory(engine));
+        Logger logger = (Logger) LoggerFactory.getLogger(PetraMemtable.class);
+        ListAppender<ILoggingEvent> log = new ListAppender<>();
+        log.start();
+        Level usual = logger.getLevel();
+        logger.setLevel(Level.ERROR);
+        logger.addAppender(log);
+        try {
+            // No configuration is for the engine.
+            for (int time = 0; time < 3; time++)
+                assertThat(memtable.shouldSwitch(FlushReason.SCHEMA_CHANGE)).isFalse();
+        } finally {
+            logger.detachAppender(log);
+            logger.setLevel(usual);
+        }
+        assertThat(log.list)
+                .singleElement()
+                .extracting(ILoggingEvent::getFormattedMessage)
+                .asString()
+                .startsWith("Table ks.t cannot be migrated out of");
     }
 
     @Test
