@@ -178,6 +178,11 @@ public final class PetraMemtable extends AbstractMemtableWithCommitlog implement
         try {
             if (LogReplay.isOver()) write(update);
             else WriteStalls.sitOut(() -> write(update), this::logThatReplayWaits);
+        } catch (RuntimeException | Error e) {
+            // Reads may see it all the same, as one whose sync has failed; Cassandra has the row
+            // cache forget the partition only after a write that succeeds.
+            owner.invalidateCachedPartition(update.partitionKey());
+            throw e;
         } finally {
             indexer.commit();
         }

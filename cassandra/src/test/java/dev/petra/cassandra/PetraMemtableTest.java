@@ -16,12 +16,14 @@ import dev.petra.engine.EngineSettings;
 import dev.petra.engine.TableStore;
 import dev.petra.engine.WriteStallException;
 import java.lang.reflect.Proxy;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.ColumnFamilyStore.FlushReason;
+import org.apache.cassandra.db.DecoratedKey;
 import org.apache.cassandra.db.commitlog.CommitLogPosition;
 import org.apache.cassandra.db.lifecycle.Tracker;
 import org.apache.cassandra.db.memtable.AbstractMemtable;
@@ -30,6 +32,7 @@ import org.apache.cassandra.db.partitions.PartitionUpdate;
 import org.apache.cassandra.db.view.TableViews;
 import org.apache.cassandra.index.transactions.UpdateTransaction;
 import org.apache.cassandra.schema.TableMetadata;
+import org.apache.cassandra.utils.ByteBufferUtil;
 import org.apache.cassandra.utils.concurrent.OpOrder;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
@@ -41,8 +44,22 @@ class PetraMemtableTest {
             TestTables.table("CREATE TABLE t (p int PRIMARY KEY, v int)");
     private static final CommitLogPosition BEHIND_THE_BOUND = new CommitLogPosition(1, 200);
 
+    /** Tells what its row cache is to forget. Only to be made hollow. */
+    private static class Table extends ColumnFamilyStore {
+        private List<DecoratedKey> forgotten;
+
+        Table() {
+            super(null, "t", null, TestTables.reference(), null, false, false, false);
+        }
+
+        @Override
+        public void invalidateCachedPartition(DecoratedKey key) {
+            forgotten.add(key);
+        }
+    }
+
     private final PetraMemtable memtable = Hollow.of(PetraMemtable.class);
-    private final ColumnFamilyStore owner = Hollow.of(ColumnFamilyStore.class);
+    private final Table owner = Hollow.of(Table.class);
     private final OpOrder order = new OpOrder();
     private final OpOrder.Barrier barrier = order.newBarrier();
 
@@ -125,6 +142,7 @@ class PetraMemtableTest {
         Hollow.set(generation, Generation.class, "stores", stores);
         TableViews views = Hollow.of(TableViews.class);
         Hollow.set(views, TableViews.class, "views", List.of());
+        owner.forgotten = new ArrayList<>();
         Hollow.set(owner, ColumnFamilyStore.class, "metadata", TestTables.reference());
         Hollow.set(owner, ColumnFamilyStore.class, "viewManager", views);
         Hollow.set(memtable, PetraMemtable.class, "owner", owner);
@@ -186,5 +204,18 @@ class PetraMemtableTest {
         LogReplay.ended();
         assertThatThrownBy(this::put).isInstanceOf(WriteStallException.class);
         assertThat(writes).hasValue(1);
+    }
+
+    /** Where its sync has failed it is in the store: reads with a row cache went on without it. */
+    @Test
+    void aWriteThatFailsLeavesNothingInTheRowCache() {
+        var unused = stalled(1);
+        LogReplay.ended();
+        assertThatThrownBy(this::put).isInstanceOf(WriteStallException.class);
+        assertThat(owner.forgotten)
+                .containsExactly(TABLE.partitioner.decorateKey(ByteBufferUtil.bytes(1)));
+        put();
+        // Cassandra does the rest.
+        assertThat(owner.forgotten).hasSize(1);
     }
 }
