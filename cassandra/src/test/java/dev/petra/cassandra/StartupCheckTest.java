@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.cassandra;
 
+import static java.nio.charset.StandardCharsets.UTF_8;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatCode;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
@@ -153,6 +154,33 @@ class StartupCheckTest {
         } finally {
             engines.get(0).close();
         }
+    }
+
+    /** One damaged file of one table kept the node from starting. */
+    @Test
+    void aDamagedDescriptorIsLeftToTheOpeningOfItsTable() throws IOException {
+        Path store = Files.createDirectories(data.resolve("ks/t-1/rocksdb/3"));
+        List<StorageEngine> engines =
+                List.of(StorageEngines.open("rocks", new EngineSettings(Map.of())));
+        try {
+            for (String damaged :
+                    List.of("", "form", "format=", "format=\u0001\n", "format=2x\n", "format=\\u2"))
+                leftToItsTable(store, damaged.getBytes(UTF_8), engines);
+            leftToItsTable(store, new byte[] {'f', (byte) 0xff, '=', (byte) 0xc3}, engines);
+            Files.writeString(store.resolve("PETRA"), "format=12345678901\n");
+            assertThatThrownBy(() -> StartupCheck.checkFormats(List.of(data), engines))
+                    .hasMessageContaining("format 12345678901");
+        } finally {
+            engines.get(0).close();
+        }
+    }
+
+    private void leftToItsTable(Path store, byte[] descriptor, List<StorageEngine> engines)
+            throws IOException {
+        Files.write(store.resolve("PETRA"), descriptor);
+        assertThatCode(() -> StartupCheck.checkFormats(List.of(data), engines))
+                .as(new String(descriptor, UTF_8))
+                .doesNotThrowAnyException();
     }
 
     @Test

@@ -50,11 +50,10 @@ public interface StorageEngine extends AutoCloseable {
 
     /**
      * Whether this version could read a store, as far as its directory's format says; it is not
-     * opened, and what else may be wrong with it is found when it is. A directory without a store
-     * is success.
+     * opened, and what else may be wrong with it is found when it is, damage of what says the
+     * format included. A directory without a store is success.
      *
      * @throws CorruptStoreException if another version wrote it that this one does not understand
-     * @throws org.apache.cassandra.io.FSReadError if the directory cannot be read
      */
     default void checkFormat(Path directory) {}
 

@@ -193,19 +193,31 @@ public final class StoreDescriptor {
             Properties properties = new Properties();
             properties.load(new StringReader(Files.readString(file)));
             return properties;
+        } catch (IllegalArgumentException e) {
+            // Half of an escape.
+            throw new CorruptStoreException(file + " is damaged: " + e.getMessage(), e);
         } catch (IOException e) {
             throw new FSReadError(e, file);
         }
     }
 
     /**
-     * Refuses a store of a format that this version does not read.
+     * Refuses a store of a format that this version does not read. A file that is damaged, or that
+     * its disk does not give, is no sign of another version: the opening of that store says so.
      *
      * @throws CorruptStoreException for such; nothing was changed
      */
     public static void checkFormat(Path directory) {
         Path file = directory.resolve(NAME);
-        if (Files.exists(file)) checkFormat(read(file), file);
+        if (!Files.exists(file)) return;
+        Properties found;
+        try {
+            found = read(file);
+        } catch (CorruptStoreException | FSReadError e) {
+            logger.warn("{} cannot be read, so its store will not be opened", file, e);
+            return;
+        }
+        if (found.getProperty("format", "none").matches("[0-9]+")) checkFormat(found, file);
     }
 
     private static void checkFormat(Properties found, Path file) {
