@@ -193,8 +193,9 @@ public final class SchemaHooks {
             if (!stores.awaitDisposed(DROP_PATIENCE))
                 logger.warn(
                         "The files of {}, which was dropped, are not yet deleted, because the"
-                                + " table is still being read. They are deleted when the last read"
-                                + " ends, or when the node is restarted",
+                                + " table is still being read, or has many of them. They are"
+                                + " deleted in the background when the last read ends, or when the"
+                                + " node is restarted",
                         stores.displayName());
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();

@@ -52,6 +52,9 @@ import org.slf4j.LoggerFactory;
 public final class MigrateOut extends Migration {
     private static final Logger logger = LoggerFactory.getLogger(MigrateOut.class);
 
+    /** How long the end waits for the deletion of the store, while other migrations wait for it. */
+    private static final Duration DELETION_PATIENCE = Duration.ofSeconds(5);
+
     /**
      * Of one index. It may be damaged in the store, where no rebuild helps and each query fails.
      */
@@ -435,7 +438,21 @@ public final class MigrateOut extends Migration {
         readers.await();
         memtable.generation().discard();
         TableLifecycle.deleteIfGone(cfs, stores);
+        awaitDeletion();
         state("all data is in SSTables");
         return true;
+    }
+
+    /** Whoever sees that it is over finds the disk space free, unless that takes long. */
+    private void awaitDeletion() {
+        boolean isDeleted = false;
+        try {
+            isDeleted = stores.awaitDisposed(DELETION_PATIENCE);
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+        }
+        if (!isDeleted)
+            logger.info(
+                    "The store of {} is deleted in the background", stores.displayName());
     }
 }

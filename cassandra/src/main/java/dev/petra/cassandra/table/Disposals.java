@@ -11,17 +11,21 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Ends stores that outlived their table, or their TRUNCATE, because they are still read; on a
- * thread of its own, so that neither the schema nor other tables' memory waits for a reader.
- * Thread-safe.
+ * Ends stores whose table was dropped or truncated, or has left its engine; again and again while
+ * they are read. On threads of its own, so that neither the schema nor other tables' memory waits
+ * for a reader, or for the deletion of a large store. Thread-safe.
  */
 public final class Disposals {
     private static final Logger logger = LoggerFactory.getLogger(Disposals.class);
     private static final Duration AGAIN = Duration.ofSeconds(1);
 
+    /** A large store does not keep DROP of another table waiting, which holds up the schema. */
+    private static final int THREADS = 4;
+
     private static final AtomicInteger left = new AtomicInteger();
-    private static final ScheduledExecutorService thread =
-            Executors.newSingleThreadScheduledExecutor(
+    private static final ScheduledExecutorService threads =
+            Executors.newScheduledThreadPool(
+                    THREADS,
                     work -> {
                         Thread made = new Thread(work, "PetraDisposals");
                         made.setDaemon(true);
@@ -30,29 +34,38 @@ public final class Disposals {
 
     private Disposals() {}
 
-    /** Repeats an attempt until it returns that it is done. The attempt must not throw. */
-    static void repeat(BooleanSupplier attempt) {
+    /** Begins an attempt, and repeats it until it returns that it is done. */
+    static void begin(BooleanSupplier attempt) {
         left.incrementAndGet();
-        schedule(attempt);
+        schedule(attempt, Duration.ZERO);
     }
 
-    private static void schedule(BooleanSupplier attempt) {
+    private static void schedule(BooleanSupplier attempt, Duration when) {
         var unused =
-                thread.schedule(
-                        () -> {
-                            if (attempt.getAsBoolean()) left.decrementAndGet();
-                            else schedule(attempt);
-                        },
-                        AGAIN.toMillis(),
-                        TimeUnit.MILLISECONDS);
+                threads.schedule(() -> run(attempt), when.toMillis(), TimeUnit.MILLISECONDS);
+    }
+
+    private static void run(BooleanSupplier attempt) {
+        boolean isDone = true;
+        try {
+            isDone = attempt.getAsBoolean();
+        } catch (RuntimeException | Error e) {
+            // Nobody sees what is thrown from here.
+            logger.error(
+                    "A store of a dropped or truncated table could not be deleted; it is when the"
+                            + " node starts again",
+                    e);
+        }
+        if (isDone) left.decrementAndGet();
+        else schedule(attempt, AGAIN);
     }
 
     /** Before the engines are closed. */
     public static void logLeft() {
         if (left.get() > 0)
             logger.warn(
-                    "{} store(s) of dropped or truncated tables are still being read; their files"
-                            + " are deleted when the node starts again",
+                    "{} store(s) of dropped or truncated tables are still being read or deleted;"
+                            + " their files are deleted when the node starts again",
                     left.get());
     }
 }

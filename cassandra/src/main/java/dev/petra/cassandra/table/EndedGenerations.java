@@ -17,7 +17,8 @@ import org.slf4j.LoggerFactory;
  * What becomes of a table's data that is dead: it is deleted with its last reader, and with the
  * last generation of a table that was dropped or has left its engine the whole folder. The data of
  * a dropped table whose snapshot failed is moved into that snapshot instead. Thread-safe; this lock
- * is taken inside of that of the {@link TableGenerations}, never the other way round.
+ * is taken inside of that of the {@link TableGenerations}, and that inside of the one of {@link
+ * TableRegistry}, never the other way round.
  */
 final class EndedGenerations {
     private static final Logger logger = LoggerFactory.getLogger(EndedGenerations.class);
@@ -87,7 +88,8 @@ final class EndedGenerations {
     }
 
     /**
-     * The end of a generation. Does not throw.
+     * The end of a generation. Does not throw. May take long, and waits for tables that are being
+     * opened: not under a lock of the table's.
      *
      * @return false if it is still read, and this is to be called again
      */
@@ -107,11 +109,18 @@ final class EndedGenerations {
                     generation,
                     e);
         }
-        synchronized (this) {
-            pending.remove(generation);
-            deleteFolderIfLast();
-        }
+        // While no table is opened: it would look for its data in a folder of which half is gone.
+        TableRegistry.exclusively(
+                () -> {
+                    ended(generation);
+                    return null;
+                });
         return true;
+    }
+
+    private synchronized void ended(Generation generation) {
+        pending.remove(generation);
+        deleteFolderIfLast();
     }
 
     private void moveAside(Generation generation, @Nullable TableStore store) {

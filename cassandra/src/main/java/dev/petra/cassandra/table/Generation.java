@@ -203,9 +203,10 @@ public final class Generation {
     }
 
     /**
-     * Ends this generation and deletes its data, or does with it what the table was told to. While
-     * it is still read that is tried again in the background: whoever calls this has other tables
-     * to see to.
+     * Ends this generation and has its data deleted in the background, or done with what the table
+     * was told to. While it is still read that is tried again. Whoever calls this has other tables
+     * to see to, as Cassandra's thread that frees the memory of all memtables, and a store may have
+     * thousands of files.
      */
     public void discard() {
         TableStore present;
@@ -214,33 +215,24 @@ public final class Generation {
             discarded = true;
             present = store;
         }
-        if (stores.ended().isKept(this)) {
-            // To be moved it is closed first, which waits long for its readers.
-            Disposals.repeat(
-                    () -> {
-                        dispose(present);
-                        attempted.countDown();
-                        return true;
-                    });
-            return;
-        }
+        boolean isKept = stores.ended().isKept(this);
+        Disposals.begin(() -> attempt(present) || isKept);
+    }
+
+    private boolean attempt(@Nullable TableStore present) {
+        boolean isFirst = attempted.getCount() > 0;
         try {
-            if (!dispose(present)) {
+            if (stores.ended().dispose(this, present)) disposed = true;
+            else if (isFirst)
                 logger.warn(
                         "{} was truncated, dropped or migrated, but is still being read: its files"
                                 + " and its memory are freed when the last read ends, and its"
                                 + " files at the latest when the node starts again",
                         this);
-                Disposals.repeat(() -> dispose(present));
-            }
+            return disposed;
         } finally {
             attempted.countDown();
         }
-    }
-
-    private boolean dispose(@Nullable TableStore present) {
-        if (stores.ended().dispose(this, present)) disposed = true;
-        return disposed;
     }
 
     /** Closes the store and leaves its data, because the table is opened anew. Idempotent. */
@@ -251,9 +243,9 @@ public final class Generation {
     }
 
     /**
-     * Waits for {@link #discard}.
+     * Waits for what {@link #discard} has begun.
      *
-     * @return false if it has not come within the time, or is left to the last reader
+     * @return false if it was not over within the time, or is left to the last reader
      */
     boolean awaitDisposed(Duration patience) throws InterruptedException {
         return attempted.await(patience.toNanos(), TimeUnit.NANOSECONDS) && disposed;

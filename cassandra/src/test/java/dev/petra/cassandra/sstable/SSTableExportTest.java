@@ -22,6 +22,7 @@ import java.lang.reflect.Method;
 import java.lang.reflect.Proxy;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.atomic.AtomicInteger;
@@ -155,7 +156,16 @@ class SSTableExportTest {
     private static void drop(TableGenerations stores) {
         Generation old = stores.current();
         stores.drop();
+        dispose(stores, old);
+    }
+
+    private static void dispose(TableGenerations stores, Generation old) {
         old.discard();
+        try {
+            assertThat(stores.awaitDisposed(Duration.ofMinutes(1))).isTrue();
+        } catch (InterruptedException e) {
+            throw new AssertionError(e);
+        }
     }
 
     /** Else Cassandra would write to a folder that is gone, and take the disk for broken. */
@@ -184,7 +194,7 @@ class SSTableExportTest {
         ExportDirectory export = before.beginExport();
         Generation old = before.current();
         before.retire(old);
-        old.discard();
+        dispose(before, old);
         before.deleteDirectory();
         assertThat(export.path()).exists();
         TableGenerations after = open();

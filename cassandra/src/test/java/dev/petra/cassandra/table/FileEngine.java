@@ -19,11 +19,11 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
 import java.time.Duration;
-import java.util.ArrayList;
 import java.util.Collection;
-import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.stream.Stream;
 import org.apache.cassandra.db.DataRange;
 import org.apache.cassandra.db.DecoratedKey;
@@ -42,23 +42,23 @@ import org.jspecify.annotations.Nullable;
  */
 final class FileEngine implements StorageEngine {
     /** The stores open now. */
-    final Set<Path> open = new HashSet<>();
+    final Set<Path> open = ConcurrentHashMap.newKeySet();
 
     /** Whether the next checkpoint, drop or opening fails. */
     boolean failCheckpoint;
 
-    boolean failDrop;
+    volatile boolean failDrop;
 
     /** Whether stores are being read, so that they cannot be ended. */
     volatile boolean isRead;
 
     /** What closing a store waits for. */
-    Runnable closing = () -> {};
+    volatile Runnable closing = () -> {};
 
     boolean failOpen;
 
     /** What {@link #deleteStore} was called for. */
-    final List<Path> deleted = new ArrayList<>();
+    final List<Path> deleted = new CopyOnWriteArrayList<>();
 
     /** How often a store was asked what its files hold. */
     int filesCounted;

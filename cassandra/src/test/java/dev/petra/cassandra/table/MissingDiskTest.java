@@ -15,6 +15,7 @@ import dev.petra.engine.TableStore;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.time.Instant;
 import java.util.List;
 import java.util.stream.Stream;
@@ -198,12 +199,13 @@ class MissingDiskTest {
     }
 
     @Test
-    void aTableThatLeavesTakesItsMarkersAlong() {
+    void aTableThatLeavesTakesItsMarkersAlong() throws InterruptedException {
         TableGenerations stores = open();
         write(stores, "x");
         stores.endCurrent();
         stores.current().discard();
         stores.deleteDirectory();
+        assertThat(stores.awaitDisposed(Duration.ofMinutes(1))).isTrue();
         for (Path table : tables()) assertThat(table).isEmptyDirectory();
     }
 

@@ -137,7 +137,7 @@ class TableGenerationsTest {
     }
 
     @Test
-    void truncateLeavesTheOldGenerationReadableUntilItIsDiscarded() {
+    void truncateLeavesTheOldGenerationReadableUntilItIsDiscarded() throws InterruptedException {
         TableGenerations stores = open();
         Generation old = stores.current();
         write(old, "a");
@@ -146,7 +146,7 @@ class TableGenerationsTest {
         write(next, "c");
         assertThat(read(old)).containsExactly("a", "b, written before the switch");
         assertThat(read(stores)).containsExactly("c");
-        old.discard();
+        dispose(stores, old);
         assertThat(stores().resolve("1")).doesNotExist();
         assertThat(read(stores)).containsExactly("c");
         old.discard();
@@ -169,23 +169,23 @@ class TableGenerationsTest {
 
     /** petra uninstall deletes the guards of tables without data; Petra may be installed again. */
     @Test
-    void aStoreThatIsMadeAfterTruncateHasAGuard() throws IOException {
+    void aStoreThatIsMadeAfterTruncateHasAGuard() throws Exception {
         TableGenerations stores = open();
         Generation old = stores.current();
         write(old, "a");
         stores.successor();
-        old.discard();
+        dispose(stores, old);
         Files.delete(stores().resolve(StoreGuard.NAME));
         write(reopen().current(), "b");
         assertThat(stores().resolve(StoreGuard.NAME)).exists();
     }
 
     @Test
-    void truncateOfATableWithoutWrites() {
+    void truncateOfATableWithoutWrites() throws InterruptedException {
         TableGenerations stores = open();
         Generation old = stores.current();
         write(stores.successor(), "a");
-        old.discard();
+        dispose(stores, old);
         assertThat(read(reopen())).containsExactly("a");
     }
 
@@ -274,7 +274,7 @@ class TableGenerationsTest {
     }
 
     @Test
-    void truncateMendsAStoreThatDoesNotOpen() {
+    void truncateMendsAStoreThatDoesNotOpen() throws InterruptedException {
         write(open().current(), "a");
         engine = new FileEngine();
         engine.failOpen = true;
@@ -282,7 +282,7 @@ class TableGenerationsTest {
         Generation broken = stores.current();
         engine.failOpen = false;
         write(stores.successor(), "b");
-        broken.discard();
+        dispose(stores, broken);
         assertThat(stores().resolve("1")).doesNotExist();
         assertThat(read(reopen())).containsExactly("b");
     }
@@ -553,6 +553,45 @@ class TableGenerationsTest {
         assertThat(read(reopen())).containsExactly("b");
     }
 
+    /** TRUNCATE of 16,000 files: Cassandra frees the memory of all memtables on one thread. */
+    @Test
+    void theDeletionOfALargeStoreKeepsNobodyWaiting() throws InterruptedException {
+        TableGenerations stores = open();
+        Generation old = stores.current();
+        write(old, "a");
+        write(stores.successor(), "b");
+        CountDownLatch deletion = new CountDownLatch(1);
+        engine.closing = () -> Uninterruptibles.awaitUninterruptibly(deletion);
+        assertTimeoutPreemptively(Duration.ofSeconds(10), old::discard);
+        assertThat(stores.awaitDisposed(Duration.ZERO)).isFalse();
+        assertThat(read(stores)).containsExactly("b");
+        assertThat(stores().resolve("1")).exists();
+        deletion.countDown();
+        assertThat(stores.awaitDisposed(Duration.ofMinutes(1))).isTrue();
+        assertThat(stores().resolve("1")).doesNotExist();
+    }
+
+    /** Half of its folder would be there, and its markers without it. */
+    @Test
+    void noTableIsOpenedWhileTheFolderOfADroppedOneIsDeleted() throws InterruptedException {
+        TableGenerations stores = open();
+        Generation old = stores.current();
+        write(old, "a");
+        stores.drop();
+        boolean isDeleted =
+                TableRegistry.exclusively(
+                        () -> {
+                            old.discard();
+                            // Of this generation; its folder waits.
+                            while (Files.exists(stores().resolve("1"))) Thread.onSpinWait();
+                            Uninterruptibles.sleepUninterruptibly(Duration.ofMillis(100));
+                            return Files.notExists(stores());
+                        });
+        assertThat(isDeleted).isFalse();
+        assertThat(stores.awaitDisposed(Duration.ofMinutes(1))).isTrue();
+        assertThat(stores()).doesNotExist();
+    }
+
     @Test
     void aDropWhoseReadersOutliveTheNodeIsFinishedAtTheNextStart() {
         TableGenerations stores = open();
@@ -567,22 +606,22 @@ class TableGenerationsTest {
     }
 
     @Test
-    void dropOfATableWithoutWrites() {
+    void dropOfATableWithoutWrites() throws InterruptedException {
         TableGenerations stores = open();
         Generation old = stores.current();
         stores.drop();
-        old.discard();
+        dispose(stores, old);
         assertThat(stores()).doesNotExist();
     }
 
     @Test
-    void aFailedDeletionIsRepeatedAtTheNextStart() {
+    void aFailedDeletionIsRepeatedAtTheNextStart() throws InterruptedException {
         TableGenerations stores = open();
         Generation old = stores.current();
         write(old, "a");
         stores.successor();
         engine.failDrop = true;
-        old.discard();
+        dispose(stores, old);
         assertThat(stores().resolve("1")).exists();
         assertThat(read(reopen())).isEmpty();
         assertThat(stores().resolve("1")).doesNotExist();
@@ -741,7 +780,7 @@ class TableGenerationsTest {
         assertThat(next.current().failure()).hasMessageContaining("KEEP says why");
         Generation unusable = next.current();
         next.drop();
-        unusable.discard();
+        dispose(next, unusable);
         assertThat(stores().resolve("1/lines")).hasContent("a\n");
         read.countDown();
         assertThat(stores.awaitDisposed(Duration.ofMinutes(1))).isTrue();
@@ -852,7 +891,7 @@ class TableGenerationsTest {
     }
 
     @Test
-    void aTableThatLeftIsDeadAndOneHalfWayIsNot() {
+    void aTableThatLeftIsDeadAndOneHalfWayIsNot() throws InterruptedException {
         TableGenerations stores = open();
         write(stores.current(), "a");
         long out = stores.migration().begin("rocks");
@@ -864,7 +903,7 @@ class TableGenerationsTest {
         Generation left = stores.current();
         assertThat(stores.migration().departed(out)).isTrue();
         assertThat(read(left)).containsExactly("a");
-        left.discard();
+        dispose(stores, left);
         stores = reopen();
         assertThat(stores.current().isEmpty()).isTrue();
         stores.deleteDirectory();
