@@ -59,6 +59,11 @@ final class MigrateIn extends Migration {
     /** How long a write within a partition may find the store too far behind. */
     private static final Duration STALL_PATIENCE = Duration.ofMinutes(10);
 
+    private static final String FAILED_FLUSH =
+            "a flush of the table has failed, as the log of the node says, and Cassandra does not"
+                    + " try it again: restart the node, and the migration goes on. Until then the"
+                    + " commit log keeps all that is written to the table";
+
     private final Build build = new Build();
     private boolean begun;
 
@@ -73,6 +78,8 @@ final class MigrateIn extends Migration {
     private boolean isReading;
 
     private boolean isToldOfCounts;
+
+    private boolean isToldOfFlush;
 
     /** Behind queries that may have begun before the table's memtable was ours. */
     private OpOrder.@Nullable Barrier beforeOurs;
@@ -117,6 +124,7 @@ final class MigrateIn extends Migration {
             state("waiting for the switch of the memtable");
             return SOON;
         }
+        boolean hasFailedFlush = hasFailedFlush();
         stores.stopPurging();
         if (!areIndexesBuilt() || !areFormerQueriesOver()) return SOON;
         Duration untilPromoted = promote();
@@ -151,7 +159,10 @@ final class MigrateIn extends Migration {
             return LATER;
         }
         if (!EngineMemtables.areWritesOurs(cfs)) {
-            state("waiting for the flush of the former memtable");
+            state(
+                    hasFailedFlush
+                            ? "waiting: " + FAILED_FLUSH
+                            : "waiting for the flush of the former memtable");
             return SOON;
         }
         if (unreadableDirectories() > 0) {
@@ -162,6 +173,14 @@ final class MigrateIn extends Migration {
             return LATER;
         }
         return finish() ? null : SOON;
+    }
+
+    /** Whether the former memtable, or one before it, stays until the node is restarted. */
+    private boolean hasFailedFlush() {
+        if (!EngineMemtables.hasFailedFlush(cfs, 0)) return false;
+        if (!isToldOfFlush) logger.error("{} cannot end: {}", this, FAILED_FLUSH);
+        isToldOfFlush = true;
+        return true;
     }
 
     /**

@@ -104,6 +104,7 @@ public final class TableLifecycle {
     /** Of a table that was on its way out, and is altered back. */
     private static @Nullable Generation comeBack(ColumnFamilyStore cfs, TableGenerations stores) {
         try {
+            if (EngineMemtables.isCassandrasCurrent(cfs)) checkFlushes(cfs, 1);
             arrive(cfs, stores);
             return stores.current();
         } catch (RuntimeException | FSError e) {
@@ -148,6 +149,8 @@ public final class TableLifecycle {
         // A flush, a snapshot, TRUNCATE or DROP must not be what takes it in.
         if (waiting.containsKey(cfs) && !isAltered(cfs)) return null;
         try {
+            // Cassandra asks when it has counted the flush of the present one.
+            checkFlushes(cfs, 1);
             TableGenerations stores = openForArrival(cfs, engine);
             try {
                 arrive(cfs, stores);
@@ -166,6 +169,21 @@ public final class TableLifecycle {
     private static boolean isAltered(ColumnFamilyStore cfs) {
         List<Memtable> live = cfs.getTracker().getView().liveMemtables;
         return !live.isEmpty() && live.get(live.size() - 1).shouldSwitch(FlushReason.SCHEMA_CHANGE);
+    }
+
+    /**
+     * Refuses a table with a memtable that is never flushed: its migration would never end, and the
+     * commit log would get each write to it, and keep it until the disk is full.
+     *
+     * @param begun as of {@link EngineMemtables#hasFailedFlush}
+     */
+    private static void checkFlushes(ColumnFamilyStore cfs, int begun) {
+        if (EngineMemtables.hasFailedFlush(cfs, begun))
+            throw new IllegalStateException(
+                    "A flush of "
+                            + cfs.metadata()
+                            + " has failed, as the log of the node says, and Cassandra does not try"
+                            + " it again: restart the node, then the table goes in by itself.");
     }
 
     /**
@@ -221,8 +239,9 @@ public final class TableLifecycle {
         logger.error(
                 "Table {} cannot be migrated into its storage engine now. It stays in Cassandra's,"
                         + " where it is read and written as before; only its schema says otherwise."
-                        + " This is tried again within half a minute. Correct what the error names"
-                        + " before the node is restarted, or alter the table back",
+                        + " This is tried again within half a minute. Correct what the error names,"
+                        + " before the node is restarted unless it says to restart it, or alter"
+                        + " the table back",
                 cfs.metadata,
                 reason);
     }
@@ -238,6 +257,7 @@ public final class TableLifecycle {
         TableRegistry.exclusively(
                 () -> {
                     try {
+                        checkFlushes(cfs, 0);
                         TableGenerations leaving = TableRegistry.find(cfs);
                         if (leaving == null) tryToMark(cfs, engine);
                         else leaving.migration().repeat();

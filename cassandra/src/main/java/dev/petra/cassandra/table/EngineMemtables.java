@@ -45,6 +45,31 @@ public final class EngineMemtables {
         return true;
     }
 
+    /**
+     * Whether a memtable of Cassandra's is there whose flush has failed. Cassandra flushes it no
+     * more, and keeps it until the node is restarted: {@link #areWritesOurs} stays false until
+     * then. One beside flushes that are under way may not be found.
+     *
+     * @param begun how many flushes of the table Cassandra has counted that have not switched its
+     *     memtable yet: 1 where it asks for the next one
+     */
+    public static boolean hasFailedFlush(ColumnFamilyStore cfs, int begun) {
+        View before = cfs.getTracker().getView();
+        if (cassandrasFlushing(before) == 0) return false;
+        // Asked before the memtables: one whose flush ends in between is counted, and not found.
+        long running = cfs.metric.pendingFlushes.getCount() - begun;
+        View now = cfs.getTracker().getView();
+        // A flush that began in between is not counted, and has switched the memtable.
+        return now.getCurrentMemtable() == before.getCurrentMemtable()
+                && cassandrasFlushing(now) > running;
+    }
+
+    private static long cassandrasFlushing(View view) {
+        return view.flushingMemtables.stream()
+                .filter(memtable -> !(memtable instanceof EngineMemtable))
+                .count();
+    }
+
     /** Whether the current memtable is Cassandra's, so that the engine is not read. */
     public static boolean isCassandrasCurrent(ColumnFamilyStore cfs) {
         List<Memtable> live = cfs.getTracker().getView().liveMemtables;

@@ -4,11 +4,17 @@ package dev.petra.cassandra.migration;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import ch.qos.logback.classic.Level;
+import ch.qos.logback.classic.Logger;
+import ch.qos.logback.classic.spi.ILoggingEvent;
+import ch.qos.logback.core.read.ListAppender;
+import com.codahale.metrics.Counter;
 import com.google.common.collect.Iterables;
 import com.google.common.util.concurrent.Uninterruptibles;
 import dev.petra.cassandra.Hollow;
 import dev.petra.cassandra.TestTables;
 import dev.petra.cassandra.disk.Disk;
+import dev.petra.cassandra.table.EngineMemtable;
 import dev.petra.cassandra.table.TableGenerations;
 import dev.petra.cassandra.table.Truncation;
 import dev.petra.engine.StorageEngine;
@@ -34,6 +40,8 @@ import org.apache.cassandra.db.compaction.CompactionInfo;
 import org.apache.cassandra.db.compaction.CompactionManager;
 import org.apache.cassandra.db.context.CounterContext;
 import org.apache.cassandra.db.lifecycle.Tracker;
+import org.apache.cassandra.db.lifecycle.View;
+import org.apache.cassandra.db.memtable.Memtable;
 import org.apache.cassandra.db.partitions.PartitionUpdate;
 import org.apache.cassandra.db.rows.BTreeRow;
 import org.apache.cassandra.db.rows.BufferCell;
@@ -45,6 +53,7 @@ import org.apache.cassandra.io.sstable.SSTableTxnWriter;
 import org.apache.cassandra.io.sstable.SequenceBasedSSTableId;
 import org.apache.cassandra.io.sstable.format.SSTableReader;
 import org.apache.cassandra.io.util.File;
+import org.apache.cassandra.metrics.TableMetrics;
 import org.apache.cassandra.schema.TableMetadata;
 import org.apache.cassandra.schema.TableMetadataRef;
 import org.apache.cassandra.service.ActiveRepairService;
@@ -55,6 +64,7 @@ import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import org.slf4j.LoggerFactory;
 
 /** What a migration into an engine does while the store takes no writes. */
 class MigrateInTest {
@@ -328,6 +338,55 @@ class MigrateInTest {
         assertThat(migration.takeStep()).isEqualTo(Migration.LATER);
         assertThat(attempts).isEmpty();
         assertThat(migration.state()).contains("has counts from before Cassandra 2.1");
+    }
+
+    /** It waits until the node is restarted, while the commit log keeps each write. */
+    @Test
+    void aMigrationThatWaitsForAFlushThatHasFailedSaysSoOnce() throws Exception {
+        MigrateIn migration = migration(1, 1);
+        View view = migration.cfs.getTracker().getView();
+        Hollow.set(view, View.class, "liveMemtables", List.of(memtable(EngineMemtable.class)));
+        Hollow.set(view, View.class, "flushingMemtables", List.of(memtable(Memtable.class)));
+        TableMetrics metrics = Hollow.of(TableMetrics.class);
+        Counter flushes = new Counter();
+        Hollow.set(metrics, TableMetrics.class, "pendingFlushes", flushes);
+        Hollow.set(migration.cfs, ColumnFamilyStore.class, "metric", metrics);
+        Logger logger = (Logger) LoggerFactory.getLogger(MigrateIn.class);
+        ListAppender<ILoggingEvent> log = new ListAppender<>();
+        log.start();
+        Level usual = logger.getLevel();
+        logger.setLevel(Level.ERROR);
+        logger.addAppender(log);
+        try {
+            flushes.inc();
+            while (Duration.ZERO.equals(migration.step())) assertThat(attempts).hasSize(1);
+            assertThat(migration.state()).isEqualTo("waiting for the flush of the former memtable");
+            assertThat(log.list).isEmpty();
+            flushes.dec();
+            for (int time = 0; time < 2; time++)
+                assertThat(migration.step()).isEqualTo(Migration.SOON);
+        } finally {
+            logger.detachAppender(log);
+            logger.setLevel(usual);
+        }
+        assertThat(migration.state())
+                .startsWith("waiting: a flush of the table has failed")
+                .contains("restart the node");
+        assertThat(log.list).hasSize(1);
+        // Its last reference went with the migration.
+        sstable = null;
+    }
+
+    private static <T extends Memtable> T memtable(Class<T> type) {
+        return proxy(
+                type,
+                (self, method, arguments) ->
+                        switch (method.getName()) {
+                            case "departure" -> 0L;
+                            case "equals" -> self == arguments[0];
+                            case "hashCode" -> 1;
+                            default -> throw new UnsupportedOperationException(method.getName());
+                        });
     }
 
     /** Their SSTables come back with it, and a purge meanwhile would bring deleted rows back. */

@@ -4,6 +4,7 @@ package dev.petra.cassandra.migration;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import com.codahale.metrics.Counter;
 import dev.petra.cassandra.Hollow;
 import dev.petra.cassandra.TestTables;
 import dev.petra.cassandra.disk.Disk;
@@ -34,10 +35,12 @@ import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.Directories;
 import org.apache.cassandra.db.Keyspace;
 import org.apache.cassandra.db.lifecycle.Tracker;
+import org.apache.cassandra.db.lifecycle.View;
 import org.apache.cassandra.db.memtable.Memtable;
 import org.apache.cassandra.db.view.TableViews;
 import org.apache.cassandra.io.FSWriteError;
 import org.apache.cassandra.io.util.File;
+import org.apache.cassandra.metrics.TableMetrics;
 import org.apache.cassandra.schema.TableId;
 import org.apache.cassandra.schema.TableMetadataRef;
 import org.junit.jupiter.api.AfterEach;
@@ -211,6 +214,35 @@ class TableLifecycleTest {
     private void isInTheWay(EngineKey engine) {
         assertThatThrownBy(() -> TableLifecycle.prepareArrival(cfs, engine))
                 .hasMessageContaining("There was data of an engine already");
+    }
+
+    /** Its migration never ended, and the commit log had each write, until its disk was full. */
+    @Test
+    void aTableWithAMemtableThatCouldNotBeFlushedStaysWhereItIs() {
+        leaveEngine();
+        Memtable failed = cassandras(new AtomicBoolean());
+        cfs.getTracker().reset(cassandras(new AtomicBoolean()));
+        Hollow.set(cfs.getTracker().getView(), View.class, "flushingMemtables", List.of(failed));
+        TableMetrics metrics = Hollow.of(TableMetrics.class);
+        Counter flushes = new Counter();
+        Hollow.set(metrics, TableMetrics.class, "pendingFlushes", flushes);
+        Hollow.set(cfs, ColumnFamilyStore.class, "metric", metrics);
+        // Cassandra counts the flush for which it asks.
+        flushes.inc();
+        assertThat(TableLifecycle.next(cfs, ENGINE)).isNull();
+        flushes.dec();
+        assertThatThrownBy(() -> TableLifecycle.prepareArrival(cfs, ENGINE))
+                .hasMessageContaining("A flush of ks.t has failed")
+                .hasMessageContaining("restart the node, then the table goes in by itself");
+        assertThat(table.resolve("rocksdb")).doesNotExist();
+        // Were it being flushed, it would be gone in a moment.
+        flushes.inc();
+        TableLifecycle.prepareArrival(cfs, ENGINE);
+        flushes.inc();
+        assertThat(TableLifecycle.next(cfs, ENGINE)).isNotNull();
+        // The migration that has begun ends with its next step, as by an ALTER back.
+        assertThat(Objects.requireNonNull(TableRegistry.find(cfs)).migration().begin("rocks"))
+                .isEqualTo(2);
     }
 
     /** Those that are open: one that is put there is not looked for. */
