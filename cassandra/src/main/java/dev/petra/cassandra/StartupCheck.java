@@ -4,6 +4,7 @@ package dev.petra.cassandra;
 import dev.petra.cassandra.agent.Weaving;
 import dev.petra.cassandra.disk.Disk;
 import dev.petra.cassandra.disk.OrphanStores;
+import dev.petra.cassandra.disk.StoreGuard;
 import dev.petra.cassandra.disk.StoreLocation;
 import dev.petra.cassandra.engine.Engines;
 import dev.petra.cassandra.host.Host;
@@ -23,6 +24,7 @@ import java.util.TreeSet;
 import java.util.function.Supplier;
 import org.apache.cassandra.config.DatabaseDescriptor;
 import org.apache.cassandra.config.InheritingClass;
+import org.apache.cassandra.db.Directories;
 import org.apache.cassandra.exceptions.ConfigurationException;
 import org.apache.cassandra.exceptions.StartupException;
 import org.apache.cassandra.io.FSError;
@@ -45,6 +47,10 @@ public final class StartupCheck {
     static final String ALLOW_UNKNOWN = "petra.allow_unknown_cassandra";
 
     private static final String DEFAULT = "default";
+
+    /** Folders that Cassandra's check of SSTables does not look into, wherever they are. */
+    private static final Set<String> PASSED_OVER =
+            Set.of(Directories.SNAPSHOT_SUBDIR, Directories.BACKUPS_SUBDIR);
 
     private static volatile boolean passed;
 
@@ -262,6 +268,15 @@ public final class StartupCheck {
         try {
             for (Path table : tableDirectories(dataDirectories))
                 new StoreLocation(table, Disk.REAL).guardOrUnguard();
+            Set<Path> unseen = hidingGuards(dataDirectories);
+            if (!unseen.isEmpty())
+                logger.warn(
+                        "A Cassandra without Petra would start over the tables in {} and show them"
+                                + " as empty: its check of SSTables follows no symbolic link, and"
+                                + " does not look into folders of these names, so it does not see"
+                                + " the file {} beside their stores",
+                        unseen,
+                        StoreGuard.NAME);
         } catch (CorruptStoreException e) {
             throw new StartupException(StartupException.ERR_WRONG_DISK_STATE, e.getMessage());
         } catch (IOException | FSError e) {
@@ -272,6 +287,32 @@ public final class StartupCheck {
                             + e.getMessage(),
                     e);
         }
+    }
+
+    /**
+     * The folders because of which the check of SSTables of a Cassandra without Petra does not come
+     * to a guard: links, which it does not follow, and names that it passes over.
+     */
+    static Set<Path> hidingGuards(List<Path> dataDirectories) throws IOException {
+        Set<Path> hiding = new TreeSet<>();
+        for (Path data : dataDirectories)
+            for (Path table : tableDirectories(List.of(data))) {
+                Path guard =
+                        new StoreLocation(table, Disk.REAL).root().resolve(StoreGuard.NAME);
+                Path outermost = Files.exists(guard) ? hiding(guard, data) : null;
+                if (outermost != null) hiding.add(outermost);
+            }
+        return hiding;
+    }
+
+    private static @Nullable Path hiding(Path guard, Path data) {
+        Path outermost = null;
+        for (Path at = guard.getParent();
+                at != null && at.startsWith(data);
+                at = at.getParent())
+            if (Files.isSymbolicLink(at) || PASSED_OVER.contains(String.valueOf(at.getFileName())))
+                outermost = at;
+        return outermost;
     }
 
     /** All directories of tables, of whatever keyspace, also of tables that no longer exist. */

@@ -17,6 +17,8 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
+import java.util.stream.Stream;
 import org.apache.cassandra.config.InheritingClass;
 import org.apache.cassandra.config.YamlConfigurationLoader;
 import org.apache.cassandra.exceptions.StartupException;
@@ -24,6 +26,8 @@ import org.apache.cassandra.io.sstable.Descriptor;
 import org.apache.cassandra.io.util.File;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 class StartupCheckTest {
     @TempDir Path data;
@@ -213,6 +217,33 @@ class StartupCheckTest {
         File sstable = new File(data.resolve("ks/t-1/nb-1-big-Data.db"));
         assertThat(NodeHooks.isCheckedAsSSTable(sstable, true)).isTrue();
         assertThat(NodeHooks.isCheckedAsSSTable(sstable, false)).isFalse();
+    }
+
+    /** A disk of its own for a table or a keyspace, or for all of them. */
+    @ParameterizedTest
+    @ValueSource(strings = {"", "ks", "ks/t-1", "ks/t-1/rocksdb", "snapshots", "backups", "seen"})
+    void guardsThatStockDoesNotSeeAreTold(String hiding) throws IOException {
+        boolean isName = hiding.equals("snapshots") || hiding.equals("backups");
+        Path root = data.resolve("data");
+        Path store = root.resolve(isName ? hiding : "ks").resolve("t-1/rocksdb");
+        Files.createDirectories(store.resolve("3"));
+        Files.createDirectories(root.resolve("ks/t-2"));
+        boolean isLink = !isName && !hiding.equals("seen");
+        Path folder = hiding.isEmpty() ? root : root.resolve(hiding);
+        if (isLink) {
+            Path elsewhere = data.resolve("elsewhere");
+            Files.move(folder, elsewhere);
+            Files.createSymbolicLink(folder, elsewhere);
+        }
+        StartupCheck.guardStores(List.of(root));
+        assertThat(store.resolve(StoreGuard.NAME)).exists();
+        try (Stream<Path> walked = Files.walk(root)) {
+            assertThat(walked.anyMatch(file -> file.endsWith(StoreGuard.NAME)))
+                    .as("by whoever follows no links")
+                    .isEqualTo(!isLink);
+        }
+        assertThat(StartupCheck.hidingGuards(List.of(root)))
+                .isEqualTo(isLink || isName ? Set.of(folder) : Set.of());
     }
 
     @Test
