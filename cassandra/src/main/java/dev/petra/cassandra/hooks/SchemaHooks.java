@@ -168,7 +168,10 @@ public final class SchemaHooks {
         logger.error(message);
     }
 
-    /** When DROP has unloaded a table: its files are gone on return, readers permitting. */
+    /**
+     * When DROP has unloaded a table: its files are gone on return, unless it is still read, or
+     * their deletion takes long.
+     */
     public static void afterUnload(ColumnFamilyStore cfs) {
         Shadows.unloaded(cfs, DROP_PATIENCE);
         TableGenerations stores = TableRegistry.find(cfs);

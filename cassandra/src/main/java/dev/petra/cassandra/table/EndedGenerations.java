@@ -175,8 +175,8 @@ final class EndedGenerations {
             engine.get().deleteStore(directory.generation(generation));
         } catch (IllegalStateException e) {
             logger.info(
-                    "Truncated or dropped data of {} in {} is still being read; it is deleted when"
-                            + " the last read ends",
+                    "Truncated or dropped data of {} in {} is still being read, or being deleted;"
+                            + " the latter begins when the last read ends",
                     stores.displayName(),
                     directory.generation(generation));
         } catch (RuntimeException | FSError e) {

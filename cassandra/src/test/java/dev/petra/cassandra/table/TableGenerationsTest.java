@@ -1095,7 +1095,7 @@ class TableGenerationsTest {
     }
 
     @Test
-    void aTruncateWhileAStreamIsVerifiedIsWhatIsSaidToHaveStoppedIt() {
+    void aTruncateWhileAStreamIsVerifiedIsWhatIsSaidToHaveStoppedIt() throws InterruptedException {
         TableGenerations stores = open();
         Generation generation = stores.current();
         write(generation, "a");
@@ -1116,5 +1116,6 @@ class TableGenerationsTest {
                         });
         assertThatThrownBy(() -> new GenerationSink(stores.current(), () -> true, failing).verify())
                 .hasMessage("for another reason");
+        assertThat(stores.awaitDisposed(Duration.ofMinutes(1))).isTrue();
     }
 }

@@ -147,6 +147,10 @@ final class RocksEngine implements StorageEngine {
             if (closed) throw new IllegalStateException("The engine is closed.");
             if (stores.containsKey(directory))
                 throw new IllegalStateException("The store in " + directory + " is already open.");
+            // Asked in this order: a store is forgotten when its deletion has begun.
+            if (StoreDirectory.isBeingDeleted(directory))
+                throw new IllegalStateException(
+                        "The store in " + directory + " is being deleted.");
             RocksStore store = RocksStore.open(resources, syncer, this::forget, spec);
             stores.put(directory, store);
             return store;
@@ -178,7 +182,7 @@ final class RocksEngine implements StorageEngine {
     @Override
     public void deleteStore(Path directory) {
         requireClosed(directory);
-        StoreDirectory.delete(directory);
+        StoreDirectory.deleteStore(directory, () -> {});
     }
 
     private void requireClosed(Path directory) {

@@ -478,10 +478,9 @@ final class RocksStore implements TableStore, LogSyncer.Log {
     @Override
     public synchronized void drop() {
         if (dropped) return;
-        // Until this store is closed, no other can be opened in its directory.
+        // Until this store is closed and deleted, no other can be opened in its directory.
         reopenable.closeToDrop(DROP_PATIENCE_NANOS);
-        forget.accept(this);
-        StoreDirectory.delete(directory());
+        StoreDirectory.deleteStore(directory(), () -> forget.accept(this));
         dropped = true;
     }
 

@@ -8,11 +8,44 @@ import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.util.Comparator;
 import java.util.List;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
 import org.apache.cassandra.io.FSWriteError;
 
 /** The directory of a store, with all that is in it. */
 public final class StoreDirectory {
+    /** Those of stores that are being deleted now, which may take long. */
+    private static final Set<Path> deleting = ConcurrentHashMap.newKeySet();
+
     private StoreDirectory() {}
+
+    /**
+     * Deletes the directory of a store that is closed. Until that is over none is to be opened
+     * there: files of the new one would be deleted by their names.
+     *
+     * @param begun called when {@link #isBeingDeleted} says so
+     * @throws IllegalStateException if it is being deleted already
+     */
+    public static void deleteStore(Path directory, Runnable begun) {
+        Path key = normalized(directory);
+        if (!deleting.add(key))
+            throw new IllegalStateException("The store in " + directory + " is being deleted.");
+        try {
+            begun.run();
+            delete(directory);
+        } finally {
+            deleting.remove(key);
+        }
+    }
+
+    /** Whether {@link #deleteStore} is under way. */
+    public static boolean isBeingDeleted(Path directory) {
+        return deleting.contains(normalized(directory));
+    }
+
+    private static Path normalized(Path directory) {
+        return directory.toAbsolutePath().normalize();
+    }
 
     /** Deletes a directory; the file that says what it is goes last. */
     public static void delete(Path directory) {
