@@ -15,8 +15,8 @@ import java.nio.file.Path;
  * <p>Cassandra's start-up check of SSTables refuses every file in its data directories whose name
  * ends in {@code .db} and is no SSTable's, and names it in its message; it does not look into
  * snapshots, nor into any folder of that name or named {@code backups}, and follows no symbolic
- * link: the start warns of guards that it does not see. A join point makes it pass over this one. No other code of Cassandra looks for files
- * in the folder of a table's stores.
+ * link: the start warns of guards that it does not see. A join point makes it pass over this one.
+ * No other code of Cassandra looks for files in the folder of a table's stores.
  */
 public final class StoreGuard {
     /** Cassandra's message names the file, so the name is what the operator reads. */
