@@ -297,8 +297,7 @@ public final class StartupCheck {
         Set<Path> hiding = new TreeSet<>();
         for (Path data : dataDirectories)
             for (Path table : tableDirectories(List.of(data))) {
-                Path guard =
-                        new StoreLocation(table, Disk.REAL).root().resolve(StoreGuard.NAME);
+                Path guard = new StoreLocation(table, Disk.REAL).root().resolve(StoreGuard.NAME);
                 Path outermost = Files.exists(guard) ? hiding(guard, data) : null;
                 if (outermost != null) hiding.add(outermost);
             }
@@ -307,9 +306,7 @@ public final class StartupCheck {
 
     private static @Nullable Path hiding(Path guard, Path data) {
         Path outermost = null;
-        for (Path at = guard.getParent();
-                at != null && at.startsWith(data);
-                at = at.getParent())
+        for (Path at = guard.getParent(); at != null && at.startsWith(data); at = at.getParent())
             if (Files.isSymbolicLink(at) || PASSED_OVER.contains(String.valueOf(at.getFileName())))
                 outermost = at;
         return outermost;

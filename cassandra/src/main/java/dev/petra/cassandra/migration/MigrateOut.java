@@ -452,7 +452,6 @@ public final class MigrateOut extends Migration {
             Thread.currentThread().interrupt();
         }
         if (!isDeleted)
-            logger.info(
-                    "The store of {} is deleted in the background", stores.displayName());
+            logger.info("The store of {} is deleted in the background", stores.displayName());
     }
 }

@@ -41,8 +41,7 @@ public final class Disposals {
     }
 
     private static void schedule(BooleanSupplier attempt, Duration when) {
-        var unused =
-                threads.schedule(() -> run(attempt), when.toMillis(), TimeUnit.MILLISECONDS);
+        var unused = threads.schedule(() -> run(attempt), when.toMillis(), TimeUnit.MILLISECONDS);
     }
 
     private static void run(BooleanSupplier attempt) {

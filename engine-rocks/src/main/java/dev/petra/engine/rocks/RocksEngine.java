@@ -149,8 +149,7 @@ final class RocksEngine implements StorageEngine {
                 throw new IllegalStateException("The store in " + directory + " is already open.");
             // Asked in this order: a store is forgotten when its deletion has begun.
             if (StoreDirectory.isBeingDeleted(directory))
-                throw new IllegalStateException(
-                        "The store in " + directory + " is being deleted.");
+                throw new IllegalStateException("The store in " + directory + " is being deleted.");
             RocksStore store = RocksStore.open(resources, syncer, this::forget, spec);
             stores.put(directory, store);
             return store;
