@@ -222,7 +222,7 @@ class StartupCheckTest {
     /** A disk of its own for a table or a keyspace, or for all of them. */
     @ParameterizedTest
     @ValueSource(strings = {"", "ks", "ks/t-1", "ks/t-1/rocksdb", "snapshots", "backups", "seen"})
-    void guardsThatStockDoesNotSeeAreTold(String hiding) throws IOException {
+    void guardsThatStockDoesNotSeeAreTold(String hiding) throws Exception {
         boolean isName = hiding.equals("snapshots") || hiding.equals("backups");
         Path root = data.resolve("data");
         Path store = root.resolve(isName ? hiding : "ks").resolve("t-1/rocksdb");

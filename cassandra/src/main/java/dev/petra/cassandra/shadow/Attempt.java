@@ -51,7 +51,7 @@ class Attempt {
      * How far ahead of the clock answers are compared, in seconds: neither side has compacted by a
      * clock that is further, so that a cell that expires is a tombstone to both.
      */
-    private static final int AHEAD_SECONDS = 5;
+    static final int AHEAD_SECONDS = 5;
 
     /**
      * How much an attempt compares.

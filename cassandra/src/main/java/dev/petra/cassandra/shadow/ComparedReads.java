@@ -86,7 +86,7 @@ final class ComparedReads {
             if (copy == null
                     || !copy.isCaughtUp()
                     || shadow.isPromoted()
-                    || !Attempt.isComparable(shadow, command)) {
+                    || !isComparable(shadow, command)) {
                 shadow.statistics().passedOver.increment();
                 return;
             }
@@ -97,6 +97,13 @@ final class ComparedReads {
             if (isCompared) return;
         }
         shadow.countNotComparable();
+    }
+
+    private static boolean isComparable(Shadow shadow, ReadCommand command) {
+        // Of a partition in a row cache a range may lack deletions.
+        boolean isCached =
+                command instanceof PartitionRangeReadCommand && shadow.cfs.isRowCacheEnabled();
+        return !isCached && Attempt.isComparable(shadow, command);
     }
 
     /** Returns false if there was no moment of which both answers are. */
@@ -116,9 +123,12 @@ final class ComparedReads {
     /** The same; each partition counts for itself. */
     private static boolean compare(
             Shadow shadow, ShadowCopy copy, PartitionRangeReadCommand command, int maxRows) {
-        List<RangeAttempt.Compared> compared =
-                new RangeAttempt(shadow, copy, command, maxRows).run();
-        if (compared == null) return false;
+        RangeAttempt attempt = new RangeAttempt(shadow, copy, command, maxRows);
+        List<RangeAttempt.Compared> compared = attempt.run();
+        if (compared == null) {
+            if (attempt.isTooLong()) shadow.countNotComparable();
+            return attempt.isTooLong();
+        }
         for (RangeAttempt.Compared each : compared) shadow.count(each.key(), each.outcome());
         return true;
     }

@@ -50,6 +50,7 @@ class RangeAttempt {
     private final int maxRows;
     private final List<Compared> compared = new ArrayList<>();
     private long bytes;
+    private boolean isTooLong;
 
     /**
      * @param command what is read; its limit counts for nothing
@@ -82,9 +83,13 @@ class RangeAttempt {
             Attempt.failed(shadow, copy, e);
             return null;
         }
-        return Attempt.isAsBefore(shadow, copy, table, arrivals) && nowInSeconds() <= now
-                ? compared
-                : null;
+        isTooLong = nowInSeconds() > now;
+        return Attempt.isAsBefore(shadow, copy, table, arrivals) && !isTooLong ? compared : null;
+    }
+
+    /** Whether it took so long that another attempt would be of no use. */
+    boolean isTooLong() {
+        return isTooLong;
     }
 
     /** Another in tests. */
@@ -107,8 +112,12 @@ class RangeAttempt {
                         RowFilter.none(),
                         DataLimits.NONE,
                         range);
+        // Behind that the clock may be later than what both are read as of.
         long deadline =
-                System.nanoTime() + DatabaseDescriptor.getRangeRpcTimeout(TimeUnit.NANOSECONDS);
+                System.nanoTime()
+                        + Math.min(
+                                DatabaseDescriptor.getRangeRpcTimeout(TimeUnit.NANOSECONDS),
+                                TimeUnit.SECONDS.toNanos(Attempt.AHEAD_SECONDS - 1));
         BooleanSupplier isInTime =
                 () -> System.nanoTime() - deadline < 0 && !copy.isOver() && !Shadows.areStopped();
         try (ReadExecutionController reading = controller(whole);

@@ -300,6 +300,9 @@ final class StoreMaintenance {
                                 .write(
                                         () -> {
                                             beforeRemoval.run();
+                                            // RocksDB would log it under the next number, which
+                                            // an ingest may take.
+                                            if (gaps.isEmpty()) return;
                                             database.db.write(database.writeOptions, deletions);
                                         });
                         store.reconciler().endHiding();

@@ -47,7 +47,8 @@ final class RunningNodes {
 
     private static boolean isNode(Path process, Set<String> options, Path jar) {
         List<String> arguments = arguments(process);
-        return (arguments.stream().anyMatch(options::contains) && !hasOtherRoot(process))
+        if (hasOtherRoot(process)) return arguments.contains(MAIN_CLASS) && hasOpen(process, jar);
+        return arguments.stream().anyMatch(options::contains)
                 || (arguments.contains(MAIN_CLASS)
                         && arguments.stream().anyMatch(each -> names(process, each, jar)));
     }
@@ -61,15 +62,9 @@ final class RunningNodes {
 
     private static boolean isSame(Path process, String element, Path jar) {
         try {
-            Path path = Path.of(element);
-            if (path.isAbsolute())
-                return hasOtherRoot(process)
-                        ? Files.isSameFile(
-                                process.resolve("root").resolve(path.getRoot().relativize(path)),
-                                jar)
-                        : path.equals(jar) || Files.isSameFile(path, jar);
             // Cassandra's script names jars relative to where it was started, if it was so itself.
-            return Files.isSameFile(process.resolve("cwd").resolve(path), jar);
+            Path path = process.resolve("cwd").resolve(element);
+            return path.equals(jar) || Files.isSameFile(path, jar);
         } catch (IOException | InvalidPathException e) {
             return false; // There is none, or the process ended meanwhile.
         }
@@ -81,6 +76,24 @@ final class RunningNodes {
             return !Files.isSameFile(process.resolve("root"), Path.of("/"));
         } catch (IOException e) {
             return false; // Only root, and the user of the process, can tell.
+        }
+    }
+
+    /** A JVM keeps the jars of its class path and its agents open. */
+    private static boolean hasOpen(Path process, Path jar) {
+        try (DirectoryStream<Path> files = Files.newDirectoryStream(process.resolve("fd"))) {
+            for (Path file : files) if (isSameFile(file, jar)) return true;
+            return false;
+        } catch (IOException e) {
+            return false; // It ended meanwhile.
+        }
+    }
+
+    private static boolean isSameFile(Path open, Path jar) {
+        try {
+            return Files.isSameFile(open, jar);
+        } catch (IOException e) {
+            return false; // A socket, for one.
         }
     }
 

@@ -77,12 +77,15 @@ class RunningNodesTest {
         assertThat(isFound()).isFalse();
     }
 
-    /** As by a bind mount. */
+    /** As by a bind mount, whatever its path is there. */
     @Test
     void oneInAContainerThatHasThisJar() throws IOException {
         Path root = Files.createDirectory(directory.resolve("container"));
-        Files.createLink(Files.createDirectory(root.resolve("lib")).resolve("p.jar"), jar);
         process(root, root, "java", "-cp", "/lib/p.jar", DAEMON);
+        assertThat(isFound()).isFalse();
+        Path open = Files.createDirectory(processes.resolve("17").resolve("fd"));
+        Files.createSymbolicLink(open.resolve("0"), directory.resolve("gone"));
+        Files.createSymbolicLink(open.resolve("7"), jar);
         assertThat(isFound()).isTrue();
     }
 

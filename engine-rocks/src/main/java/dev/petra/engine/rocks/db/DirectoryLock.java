@@ -14,6 +14,8 @@ import java.nio.file.StandardOpenOption;
  * end when it closes the file, whoever took them.
  */
 public final class DirectoryLock implements AutoCloseable {
+    static final String NAME = "LOCK";
+
     private final FileChannel file;
 
     private DirectoryLock(FileChannel file) {
@@ -29,7 +31,7 @@ public final class DirectoryLock implements AutoCloseable {
     public static DirectoryLock take(Path directory) throws IOException {
         FileChannel file =
                 FileChannel.open(
-                        directory.resolve("LOCK"),
+                        directory.resolve(NAME),
                         StandardOpenOption.CREATE,
                         StandardOpenOption.WRITE);
         boolean complete = false;

@@ -86,7 +86,7 @@ public final class StoreDescriptor {
             check(found, file);
             if (READY.equals(found.getProperty("state"))) {
                 // Before anything is written that an older version would misread.
-                if (format(found) < FORMAT) write(READY, FORMAT);
+                if (format(found) < FORMAT) alone(() -> write(READY, FORMAT));
                 return false;
             }
             if (!CREATING.equals(found.getProperty("state")))
@@ -100,7 +100,7 @@ public final class StoreDescriptor {
                                 + NAME
                                 + " from a snapshot of the table, or the store as a whole.");
             // A crash while it was being created: nothing was ever acknowledged.
-            deleteAllBut(file);
+            alone(() -> deleteAllBut(file));
             return true;
         } catch (IOException e) {
             throw new FSWriteError(e, directory);
@@ -181,10 +181,22 @@ public final class StoreDescriptor {
         }
     }
 
+    private interface Change {
+        void make() throws IOException;
+    }
+
+    /** Not while another process has the store open, or is just creating it. */
+    @SuppressWarnings("try") // the lock is held, not used
+    private void alone(Change change) throws IOException {
+        try (DirectoryLock lock = DirectoryLock.take(directory)) {
+            change.make();
+        }
+    }
+
     private void deleteAllBut(Path file) throws IOException {
         try (var files = Files.list(directory)) {
             for (Path other : (Iterable<Path>) files::iterator)
-                if (!other.equals(file)) Files.delete(other);
+                if (!other.equals(file) && !other.endsWith(DirectoryLock.NAME)) Files.delete(other);
         }
     }
 

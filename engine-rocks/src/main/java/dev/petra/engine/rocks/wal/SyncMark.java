@@ -161,9 +161,10 @@ public final class SyncMark implements AutoCloseable {
      */
     public synchronized void opened() {
         try {
-            Known before = closed ? null : read(directory);
-            // The operator removed it, or nothing was synced yet.
-            if (before == null) return;
+            if (closed) return;
+            Known before = read(directory);
+            // Nothing was synced yet, or the operator removed it: nothing is said of logs.
+            if (before == null) before = new Known(0, 0, 0, List.of(), Manifest.End.UNKNOWN);
             lookAtManifest();
             if (channel == null) open();
             write(new Known(++count, before.sequence, before.firstLog, before.logs, manifest));
