@@ -87,6 +87,9 @@ public:
         size_ = capacity_ = 0;
     }
 
+    /** How much memory it keeps. */
+    size_t bytes() const { return capacity_ * sizeof(T); }
+
     void swap(Array& o) {
         T* items = items_;
         size_t size = size_, capacity = capacity_;

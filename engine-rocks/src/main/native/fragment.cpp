@@ -35,9 +35,9 @@ void Row::swap(Row& o) {
     cells.swap(o.cells);
 }
 
-void Row::trim() {
-    columns.trim(1 << 12);
-    cells.trim(1 << 14);
+void Row::trim(size_t mostColumns, size_t mostCells) {
+    columns.trim(mostColumns);
+    cells.trim(mostCells);
 }
 
 bool nextFragment(Reader& in, uint8_t* head, Reader* body) {

@@ -96,7 +96,9 @@ struct Row {
     void clear();
     bool empty() const { return liveness.empty() && deletion.live() && columns.size() == 0; }
     void swap(Row& o);
-    void trim();
+    /** Frees memory above that of so many columns and cells, and then what they were. */
+    void trim(size_t mostColumns, size_t mostCells);
+    size_t bytes() const { return columns.bytes() + cells.bytes(); }
 };
 
 struct PartitionRecord {

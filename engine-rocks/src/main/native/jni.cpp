@@ -131,6 +131,8 @@ PETRA(jbyteArray, takeMalformed)(JNIEnv* env, jclass, jlong handle) {
     return result;
 }
 
+PETRA(jlong, scratchBytes)(JNIEnv*, jclass) { return static_cast<jlong>(scratch().bytes()); }
+
 PETRA(jbyteArray, mergeAll)(JNIEnv* env, jclass, jobjectArray values) {
     Buffer copies;
     Array<size_t> ends;

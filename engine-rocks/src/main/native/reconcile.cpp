@@ -11,14 +11,30 @@ Scratch::~Scratch() {
 }
 
 void Scratch::begin() {
-    for (size_t i = 0; i < contexts.size(); i++) free(contexts[i]);
-    contexts.clear();
     out.clear();
     mixed = manyShards = false;
-    // What one huge value needed is not kept for ever.
-    out.trim(4 << 20);
-    oldest.trim(), rest.trim(), few.trim(), next.trim(), merged.trim();
-    slot.trim(1 << 14);
+    // What one huge value needed is not kept for all that follow.
+    trim(1 << 12, 1 << 14, 4 << 20);
+}
+
+void Scratch::end() {
+    // There are as many as threads, and no setting counts them: less than 100 KiB each.
+    trim(1 << 7, 1 << 7, 16 << 10);
+    operands.trim(1 << 7);
+    contexts.trim(1 << 7);
+}
+
+void Scratch::trim(size_t mostColumns, size_t mostCells, size_t mostBytes) {
+    for (size_t i = 0; i < contexts.size(); i++) free(contexts[i]);
+    contexts.clear();
+    for (Row* row : {&oldest, &rest, &few, &next, &merged}) row->trim(mostColumns, mostCells);
+    slot.trim(mostCells);
+    out.trim(mostBytes);
+}
+
+size_t Scratch::bytes() const {
+    size_t rows = oldest.bytes() + rest.bytes() + few.bytes() + next.bytes() + merged.bytes();
+    return rows + slot.bytes() + contexts.bytes() + operands.bytes() + out.bytes();
 }
 
 namespace {

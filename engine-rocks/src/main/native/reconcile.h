@@ -23,6 +23,13 @@ struct Scratch {
     ~Scratch();
     /** To be called before each value. */
     void begin();
+    /** To be called behind the last value for now: what is kept from then on is little. */
+    void end();
+    /** How much memory it keeps. */
+    size_t bytes() const;
+
+private:
+    void trim(size_t mostColumns, size_t mostCells, size_t mostBytes);
 };
 
 /** What may go. Times in seconds, the max purgeable timestamp in microseconds. */

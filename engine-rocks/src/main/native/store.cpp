@@ -241,7 +241,16 @@ Api api;
 void releaseStore(void* store) { static_cast<Store*>(store)->release(); }
 const char* operatorName(void*) { return "PetraMerge"; }
 const char* filterName(void*) { return "PetraPurge"; }
-void keepValue(void*, const char*, size_t) {}
+
+/** What this thread has merged with, until RocksDB has copied the value; else null. */
+thread_local Scratch* merging = nullptr;
+
+/** Behind each merge, whoever owns the value; any thread that reads merges. */
+void valueCopied(void*, const char*, size_t) {
+    if (merging == nullptr) return;
+    merging->end();
+    merging = nullptr;
+}
 
 Slice slice(const char* data, size_t size) {
     return Slice{reinterpret_cast<const uint8_t*>(data), size};
@@ -249,10 +258,11 @@ Slice slice(const char* data, size_t size) {
 
 char* mergeValues(Store* store, Slice key, const Slice* values, size_t count, size_t* size) {
     Scratch& s = scratch();
+    merging = &s;
     store->state.merges.fetch_add(1, std::memory_order_relaxed);
     if (!merge(values, count, s)) store->reportMalformed(key);
     *size = s.out.size();
-    // RocksDB copies it before this thread merges again. Never null, not even for nothing.
+    // RocksDB copies it, and then says so. Never null, not even for nothing.
     s.out.reserve(1);
     return reinterpret_cast<char*>(s.out.begin());
 }
@@ -382,7 +392,7 @@ char* fullMerge(
     Store* store = static_cast<Store*>(state);
     if (base == nullptr && count == 1 && !isWatched(store)) {
         // What a row that is written once costs whoever reads it from the write buffer. RocksDB
-        // copies it, and deletes nothing.
+        // copies it.
         *success = 1;
         Slice only = slice(values[0], sizes[0]);
         if (isPurgedHere()) only = remains(store, slice(key, keySize), only);
@@ -460,7 +470,14 @@ unsigned char filterExpired(
     return filterBy(store, limits, key, keySize, value, valueSize, newValue, newSize, changed);
 }
 
+/** A filter is freed on the thread that filtered by it. */
+void releaseFilter(void* store) {
+    scratch().end();
+    releaseStore(store);
+}
+
 void releaseRemoving(void* state) {
+    scratch().end();
     Removing* removes = static_cast<Removing*>(state);
     removing--;
     if (lastRemoving == removes) lastRemoving = nullptr;
@@ -477,7 +494,7 @@ void* createFilter(void* state, void* context) {
     Store* store = static_cast<Store*>(state);
     store->retain();
     if (api.isManual(context) == 0)
-        return api.filterCreate(state, releaseStore, filterExpired, filterName);
+        return api.filterCreate(state, releaseFilter, filterExpired, filterName);
     Removing* removes = static_cast<Removing*>(malloc(sizeof(Removing)));
     if (removes == nullptr) abort();
     new (removes) Removing{store, store->hidden()};
@@ -534,7 +551,7 @@ void install(Store* store, void* options, bool strictSuccessiveMerges) {
     store->retain();
     api.setMergeOperator(
             options, api.mergeOperatorCreate(
-                             store, releaseStore, fullMerge, partialMerge, keepValue,
+                             store, releaseStore, fullMerge, partialMerge, valueCopied,
                              operatorName));
     store->retain();
     api.setFilterFactory(
@@ -608,8 +625,15 @@ static char* malformedEntry(Slice key) {
     return strdup(text);
 }
 
+/** The scratch memory of the current thread, for many values in a row. */
+struct ForMany {
+    Scratch& mine = scratch();
+    ~ForMany() { mine.end(); }
+};
+
 char* extend(void* rep, uint32_t most, bool loosePaths, Slice head, Extent* extent) {
     Iterator iterator{rep};
+    ForMany memory;
     if (extent->entries == 0) reading.release();
     for (; most > 0 && api.isValid(&iterator); api.next(&iterator), most--) {
         size_t keySize;
@@ -621,7 +645,7 @@ char* extend(void* rep, uint32_t most, bool loosePaths, Slice head, Extent* exte
         bool isHead = head.size > 0 && at.size > head.size &&
                       memcmp(at.data, head.data, head.size) == 0;
         Deletion cover = reading.isOf(at) ? reading.deletion : Deletion{};
-        if (extend(at, slice(value, valueSize), loosePaths, cover, isHead, scratch(), extent))
+        if (extend(at, slice(value, valueSize), loosePaths, cover, isHead, memory.mine, extent))
             continue;
         return malformedEntry(at);
     }
@@ -662,7 +686,8 @@ static Error append(SstWriter* writer, bool merge, Slice key, Slice value) {
 Error copyRows(void* from, void* to, const uint32_t* ids, size_t idCount) {
     Iterator iterator{from};
     SstWriter writer{to};
-    Scratch& s = scratch();
+    ForMany memory;
+    Scratch& s = memory.mine;
     for (; api.isValid(&iterator); api.next(&iterator)) {
         size_t keySize;
         size_t valueSize;
@@ -679,7 +704,8 @@ Error copyRows(void* from, void* to, const uint32_t* ids, size_t idCount) {
 
 Error addPacked(void* rep, bool merge, Slice entries, const uint32_t* ids, size_t idCount) {
     SstWriter writer{rep};
-    Scratch& s = scratch();
+    ForMany memory;
+    Scratch& s = memory.mine;
     const uint8_t* at = entries.data;
     size_t left = entries.size;
     while (left > 0) {

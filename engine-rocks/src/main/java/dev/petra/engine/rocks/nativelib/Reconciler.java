@@ -295,6 +295,9 @@ public final class Reconciler implements AutoCloseable {
         return takeMalformed(handle);
     }
 
+    /** How much memory the current thread keeps between merges. */
+    static native long scratchBytes();
+
     /** Merges values, oldest first, as the merge operator does. */
     static byte[] merge(byte[]... values) {
         return mergeAll(values);

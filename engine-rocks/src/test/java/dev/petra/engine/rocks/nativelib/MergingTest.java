@@ -8,6 +8,7 @@ import dev.petra.engine.CorruptStoreException;
 import dev.petra.engine.StorageEngine;
 import dev.petra.engine.TableStore;
 import dev.petra.engine.conformance.TestTable;
+import dev.petra.engine.conformance.UpdateBuilder;
 import dev.petra.engine.rocks.Tables;
 import dev.petra.engine.rocks.db.Database;
 import java.nio.file.Path;
@@ -126,6 +127,24 @@ class MergingTest {
         assertThatThrownBy(() -> read("bad")).isInstanceOf(CorruptStoreException.class);
         assertThat(Tables.context(store).reconciler().takeMalformed()).isEqualTo(key);
         assertThat(Tables.context(store).reconciler().takeMalformed()).isNull();
+    }
+
+    /** Each thread that merged a large row once kept up to 10 MiB for good. */
+    @Test
+    void aThreadThatHasMergedALargeRowKeepsLittle() {
+        TestTable maps =
+                TestTable.of("CREATE TABLE t (k text, m map<int, text>, PRIMARY KEY (k))");
+        TableStore large = Tables.open(engine, directory.resolve("2"), maps.metadata());
+        for (int time = 1; time <= 2; time++) {
+            UpdateBuilder.RowBuilder row = maps.update("k").at(time).row();
+            for (int i = 0; i < 20_000; i++) row.put("m", i, "value");
+            large.write(row.build());
+        }
+        long merges = Tables.context(large).reconciler().merges();
+        assertThat(Tables.text(large.read(maps.key("k"), Slices.ALL, maps.all(), false)))
+                .contains("value");
+        assertThat(Tables.context(large).reconciler().merges()).isGreaterThan(merges);
+        assertThat(Reconciler.scratchBytes()).isLessThan(100 << 10);
     }
 
     @Test
