@@ -89,20 +89,19 @@ public final class Cursor implements AutoCloseable {
             Buffers.SPARE.remove();
             buffers.partition.clear();
             buffers.bounds.clear();
-            boolean aside = bounds != null && bounds.isAside();
-            ReadOptions all = aside ? database.asideOptions : database.readOptions;
-            ReadOptions options = bounds == null ? all : bounds.options();
-            RocksIterator plain = database.db.newIterator(database.data, options);
-            // Asked behind the opening: if there are none now, the iterator sees none.
+            ReadOptions options = bounds == null ? database.readOptions : bounds.options();
             if (!store.catalog().has(Catalog.Flag.LARGE_CELLS)) {
-                this.iterator = plain;
-                this.large = null;
-                return;
+                RocksIterator plain = database.db.newIterator(database.data, options);
+                // Asked again behind the opening: if there are none now, the iterator sees none.
+                if (!store.catalog().has(Catalog.Flag.LARGE_CELLS)) {
+                    this.iterator = plain;
+                    this.large = null;
+                    return;
+                }
+                plain.close();
             }
-            plain.close();
             // As of one moment, and from files that stay.
-            boolean within = bounds == null || bounds.holdLargeCells();
-            List<RocksIterator> both = database.newIterators(within ? options : all);
+            List<RocksIterator> both = database.newIterators(options);
             this.iterator = both.get(0);
             this.large = both.get(1);
         } catch (RocksDBException e) {

@@ -28,6 +28,14 @@ import org.rocksdb.ReadOptions;
  * {@code ByteOrderedPartitioner}, the order is total. Filters of files that were written with other
  * prefixes, or with none, RocksDB does not ask.
  *
+ * <h2>Why no value that lies apart is missed</h2>
+ *
+ * Its key is that of its row and more ({@link dev.petra.engine.rocks.format.LargeCells}). The row's
+ * key is no prefix of the upper bound: they differ in the kind, or a clustering is compared with the
+ * end of a slice, and none of these is a prefix of another ({@link ClusteringKeys}). So where they
+ * differ first the row's key has the lower byte, and with it whatever begins with that key. The
+ * filters of these values know no prefixes.
+ *
  * <p>One read at a time. What is native is kept for the next one: as many as {@value #SPARES}.
  */
 final class PartitionBounds implements CursorBounds {
@@ -136,17 +144,6 @@ final class PartitionBounds implements CursorBounds {
     @Override
     public ReadOptions options() {
         return options;
-    }
-
-    @Override
-    public boolean isAside() {
-        return isAside;
-    }
-
-    /** The upper one is that of a row's key. */
-    @Override
-    public boolean holdLargeCells() {
-        return false;
     }
 
     private static PartitionBounds take() {

@@ -9,7 +9,6 @@ import dev.petra.engine.rocks.format.ByteSink;
 import dev.petra.engine.rocks.format.FragmentReader.PartitionRecord;
 import dev.petra.engine.rocks.format.GrowingBuffer;
 import dev.petra.engine.rocks.format.KeyKind;
-import dev.petra.engine.rocks.format.Keys;
 import java.nio.ByteBuffer;
 import org.apache.cassandra.db.Clustering;
 import org.apache.cassandra.db.ClusteringBound;
@@ -58,8 +57,7 @@ public final class PartitionReader {
         PartitionBounds bounds = PartitionBounds.of(store.partitionKeys(), key);
         try (Cursor cursor = new Cursor(store, bounds)) {
             cursor.seek(bounds.position().duplicate());
-            // Where there are large cells the cursor is not kept within the bounds.
-            return cursor.isValid() && Keys.startsWith(cursor.key(), bounds.position());
+            return cursor.isValid();
         }
     }
 

@@ -9,7 +9,7 @@ import org.rocksdb.Slice;
 
 /**
  * Keeps a cursor before the end of a range of partitions: what lies behind, deleted or not, is not
- * read.
+ * read. Values that lie apart have keys that begin with those of their partitions.
  */
 final class ScanBounds implements CursorBounds {
     /**
@@ -57,17 +57,6 @@ final class ScanBounds implements CursorBounds {
     @Override
     public ReadOptions options() {
         return options;
-    }
-
-    @Override
-    public boolean isAside() {
-        return aside;
-    }
-
-    /** Their keys begin with those of their partitions. */
-    @Override
-    public boolean holdLargeCells() {
-        return true;
     }
 
     @Override

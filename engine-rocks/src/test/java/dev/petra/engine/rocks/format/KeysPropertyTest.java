@@ -95,6 +95,13 @@ class KeysPropertyTest {
                 kinds[random.nextInt(4)], values(comparator, size, random));
     }
 
+    /** One that has the values of a clustering, or as many of them as another has. */
+    private static ClusteringBound<?> bound(Clustering<?> clustering, ClusteringBound<?> other) {
+        ByteBuffer[] values = new ByteBuffer[other.size()];
+        for (int i = 0; i < values.length; i++) values[i] = clustering.bufferAt(i);
+        return BufferClusteringBound.create(other.kind(), values);
+    }
+
     /** But of tuples with empty fields, for which Cassandra has no form of its own. */
     @Property
     void clusteringKeysAreCassandrasOwnForm(@ForAll Random random) {
@@ -200,6 +207,28 @@ class KeysPropertyTest {
         byte[] c = encode(keys, bound(comparator, random));
         assertThat(isProperPrefix(a, b) || isProperPrefix(b, a)).isFalse();
         assertThat(isProperPrefix(a, c) || isProperPrefix(c, a)).isFalse();
+    }
+
+    /** The key of a large cell is that of its row and any bytes; bounds of rows hold for both. */
+    @Property
+    void whatLiesApartIsOnThatSideOfABoundWhereItsRowIs(@ForAll Random random) {
+        ClusteringComparator comparator = comparator(random);
+        ClusteringKeys keys = new ClusteringKeys(comparator);
+        Clustering<?> clustering = (Clustering<?>) two(comparator, random).get(0);
+        byte[] row = encode(keys, clustering);
+        ClusteringBound<?> any = bound(comparator, random);
+        for (ClusteringBound<?> bound : List.of(any, bound(clustering, any))) {
+            byte[] encoded = encode(keys, bound);
+            int side = Integer.signum(Arrays.compareUnsigned(row, encoded));
+            assertThat(side).isNotZero();
+            for (int fill : new int[] {0, 0xFF}) {
+                byte[] apart = Arrays.copyOf(row, row.length + LargeCells.SUFFIX);
+                Arrays.fill(apart, row.length, apart.length, (byte) fill);
+                assertThat(Integer.signum(Arrays.compareUnsigned(apart, encoded)))
+                        .describedAs("%s, %s, %s", comparator, clustering, bound)
+                        .isEqualTo(side);
+            }
+        }
     }
 
     private static boolean isProperPrefix(byte[] a, byte[] b) {

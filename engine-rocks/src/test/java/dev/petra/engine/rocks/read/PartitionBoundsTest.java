@@ -43,6 +43,8 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.Arguments;
+import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.MethodSource;
 import org.junit.jupiter.params.provider.ValueSource;
 import org.rocksdb.EnvOptions;
@@ -64,8 +66,12 @@ class PartitionBoundsTest {
     private static final String WITH = "rocksdb.FixedPrefix." + PartitionKeys.PREFIX;
     private static final int FILES = 30;
 
+    /** From the default of {@code large_cell} on. */
+    private static final String LARGE = "x".repeat(16 << 10);
+
     @TempDir Path directory;
-    private StorageEngine engine = Tables.engine();
+    private Map<String, String> settings = Map.of("memory", "32MiB");
+    private StorageEngine engine = Tables.engine(settings);
     private TableStore store;
 
     @AfterEach
@@ -141,13 +147,15 @@ class PartitionBoundsTest {
 
     /**
      * @param cut whether the files' indexes and filters are in parts, as where there is much data
+     * @param large whether there is a large cell somewhere, after which all files were looked into
      */
     @ParameterizedTest
-    @ValueSource(booleans = {false, true})
-    void aSliceTouchesTheFileThatHasThePartitionAndAnAbsentOneTouchesNone(boolean cut) {
+    @CsvSource({"false, false", "true, false", "false, true", "true, true"})
+    void aSliceTouchesTheFileThatHasThePartitionAndAnAbsentOneTouchesNone(
+            boolean cut, boolean large) {
         TestTable table = thirtyFiles(cut);
         // There is a write buffer to be asked, too.
-        store.write(table.update("unflushed").row(1, "a").set("v", "v").build());
+        store.write(table.update("unflushed").row(1, "a").set("v", large ? LARGE : "v").build());
         Slices slice = table.slices(table.prefix(1));
         long present = 0;
         long absent = 0;
@@ -172,8 +180,9 @@ class PartitionBoundsTest {
     }
 
     /** Without the bounds, the last row of a slice would be followed by one of the next block. */
-    @Test
-    void noBlockBehindTheSliceIsRead() {
+    @ParameterizedTest
+    @ValueSource(booleans = {false, true})
+    void noBlockBehindTheSliceIsRead(boolean large) {
         TestTable table = TestTable.of(TABLE + " AND compression = {'enabled': false}");
         open(table);
         // A block each.
@@ -182,6 +191,7 @@ class PartitionBoundsTest {
             store.write(table.update("k").row(c, "d").set("v", text).build());
         store.flush();
         store.compact(List.of());
+        if (large) store.write(table.update("large").row(1, "d").set("v", LARGE).build());
         DecoratedKey key = table.key("k");
         for (int c = 0; c < 20; c++)
             assertThat(blocks(key, table.slices(table.prefix(c)), table.only("v"), false))
@@ -239,26 +249,34 @@ class PartitionBoundsTest {
 
     // What is found
 
-    static Stream<IPartitioner> partitioners() {
+    static Stream<Arguments> partitioners() {
         return Stream.of(
-                Murmur3Partitioner.instance,
-                RandomPartitioner.instance,
-                ByteOrderedPartitioner.instance,
-                OrderPreservingPartitioner.instance,
-                new LocalPartitioner(UTF8Type.instance));
+                        Murmur3Partitioner.instance,
+                        RandomPartitioner.instance,
+                        ByteOrderedPartitioner.instance,
+                        OrderPreservingPartitioner.instance,
+                        new LocalPartitioner(UTF8Type.instance))
+                .flatMap(each -> Stream.of(Arguments.of(each, false), Arguments.of(each, true)));
     }
 
     /**
      * Partitions in many files, with old filters and new ones, merged and not, with deletions of
      * all kinds: by key, which the filters are asked for, and by a scan, which looks everywhere.
+     *
+     * @param large whether half of the values lie apart from their rows
      */
     @ParameterizedTest
     @MethodSource("partitioners")
-    void readsByKeyGiveWhatScansGive(IPartitioner partitioner) {
+    void readsByKeyGiveWhatScansGive(IPartitioner partitioner, boolean large) {
         long seed = Long.getLong("petra.seed", System.nanoTime());
         System.out.println("PartitionBoundsTest, seed " + seed);
         Random random = new Random(seed);
         TestTable table = TestTable.of(TABLE, partitioner);
+        if (large) {
+            settings = Map.of("memory", "32MiB", "large_cell", "300B");
+            engine.close();
+            engine = Tables.engine(settings);
+        }
         open(table);
         List<DecoratedKey> keys = keys(table, random);
         for (int round = 0; round < 40; round++) {
@@ -281,7 +299,7 @@ class PartitionBoundsTest {
     private void reopen(TestTable table) {
         if (new Random().nextBoolean()) store.flush();
         engine.close();
-        engine = Tables.engine();
+        engine = Tables.engine(settings);
         open(table);
     }
 
@@ -312,7 +330,7 @@ class PartitionBoundsTest {
             case 0 -> update.deletePartition();
             case 1 -> update.deleteRange(slice(table, random));
             case 2 -> update.deleteRow(random.nextInt(6), "d" + random.nextInt(3));
-            case 3, 4 -> update.staticRow().set("s", "s" + random.nextInt(100)).end();
+            case 3, 4 -> update.staticRow().set("s", "s".repeat(random.nextInt(600))).end();
             default ->
                     update.row(random.nextInt(6), "d" + random.nextInt(3))
                             .set("v", "v".repeat(random.nextInt(600)))
