@@ -8,6 +8,9 @@ import dev.petra.engine.CorruptStoreException;
 import dev.petra.engine.PurgeProgress;
 import dev.petra.engine.StorageEngine;
 import dev.petra.engine.TableStore;
+import dev.petra.engine.conformance.PartitionContent;
+import dev.petra.engine.conformance.TestTable;
+import dev.petra.engine.conformance.UpdateBuilder;
 import dev.petra.engine.rocks.db.CompactionStoppedException;
 import dev.petra.engine.rocks.db.Database;
 import dev.petra.engine.rocks.db.StoreDescriptor;
@@ -30,6 +33,7 @@ import java.util.concurrent.locks.Lock;
 import java.util.stream.Collectors;
 import org.apache.cassandra.db.Clustering;
 import org.apache.cassandra.db.DeletionTime;
+import org.apache.cassandra.db.LivenessInfo;
 import org.apache.cassandra.db.Slice;
 import org.apache.cassandra.db.Slices;
 import org.apache.cassandra.db.filter.ColumnFilter;
@@ -47,6 +51,7 @@ import org.apache.cassandra.dht.Token;
 import org.apache.cassandra.schema.ColumnMetadata;
 import org.apache.cassandra.schema.TableMetadata;
 import org.apache.cassandra.utils.ByteBufferUtil;
+import org.apache.cassandra.utils.btree.BTree;
 import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
@@ -141,19 +146,109 @@ class LargeCellsTest {
         return cell == null ? null : cell.buffer();
     }
 
-    /** RocksDB's Java classes have no code of their own for a file that is not there. */
-    @Test
-    void aBlobFileThatIsGoneIsDamage() throws IOException {
-        store.write(update(1, live("a", 1, value(LARGE, 1))));
+    /** From now on, whatever fetches a value that lies apart fails. */
+    private void loseBlobs() throws IOException {
         store.flush();
         store.close();
         store = Tables.open(engine, directory.resolve("1"), TABLE);
         try (var blobs = Files.newDirectoryStream(directory.resolve("1"), "*.blob")) {
             for (Path blob : blobs) Files.delete(blob);
         }
+    }
+
+    /** RocksDB's Java classes have no code of their own for a file that is not there. */
+    @Test
+    void aBlobFileThatIsGoneIsDamage() throws IOException {
+        store.write(update(1, live("a", 1, value(LARGE, 1))));
+        loseBlobs();
         assertThatThrownBy(() -> valueOf(1, "a"))
                 .isInstanceOf(CorruptStoreException.class)
                 .hasMessageContaining(".blob");
+    }
+
+    private @Nullable PartitionContent content(TestTable table, String key, Slices slices) {
+        PartitionContent content =
+                PartitionContent.of(store.read(table.key(key), slices, table.all(), false));
+        PartitionContent reversed =
+                PartitionContent.of(store.read(table.key(key), slices, table.all(), true));
+        assertThat(reversed == null).isEqualTo(content == null);
+        return content;
+    }
+
+    /** Each read fetched them all, only to leave them out. */
+    @Test
+    void valuesThatADeletionHidesAreNotFetched() throws IOException {
+        TestTable table = TestTable.of(TABLE);
+        for (String key : List.of("x", "y")) {
+            var update = table.update(key).at(5);
+            update.staticRow().set("s", value(LARGE, 9)).end();
+            for (int c = 1; c <= 4; c++)
+                update.row(c).set("a", value(LARGE, c)).put("m", "p", value(LARGE, -c)).end();
+            store.write(update.build());
+        }
+        // As old as what they hide, which is enough.
+        store.write(table.update("x").at(5).deleteRange(table.prefix(2)).build());
+        loseBlobs();
+        Slices two = table.slices(table.prefix(2));
+        Slices three = table.slices(table.prefix(3));
+        Slices statics = Slices.NONE;
+        ColumnFilter regulars = table.only("a", "m");
+        assertThat(PartitionContent.of(store.read(table.key("x"), two, regulars, false)).rows())
+                .isEmpty();
+        assertThat(PartitionContent.of(store.read(table.key("x"), two, regulars, true)).rows())
+                .isEmpty();
+        assertThatThrownBy(
+                        () ->
+                                PartitionContent.of(
+                                        store.read(table.key("x"), three, regulars, false)))
+                .isInstanceOf(CorruptStoreException.class);
+        assertThatThrownBy(() -> content(table, "y", statics))
+                .isInstanceOf(CorruptStoreException.class);
+        store.write(table.update("y").at(5).deletePartition().build());
+        for (Slices slices : List.of(Slices.ALL, two, statics))
+            assertThat(content(table, "y", slices)).satisfies(LargeCellsTest::isDeletedOnly);
+        // By a get.
+        assertThat(PartitionContent.of(store.read(table.key("y"), two, regulars, false)))
+                .satisfies(LargeCellsTest::isDeletedOnly);
+        store.write(table.update("y").at(6).row(3).set("a", value(LARGE, 6)).build());
+        assertThat(PartitionContent.of(store.read(table.key("y"), three, regulars, false)).rows())
+                .singleElement()
+                .satisfies(row -> assertThat(row.getCell(table.column("a")).timestamp()).isEqualTo(6));
+    }
+
+    private static void isDeletedOnly(PartitionContent content) {
+        assertThat(content.deletion().markedForDeleteAt()).isEqualTo(5);
+        assertThat(content.rows()).isEmpty();
+        assertThat(content.staticRow().isEmpty()).isTrue();
+    }
+
+    /** Cassandra keeps such a cell in the row, and in its digest. */
+    @Test
+    void aValueThatARowsOwnNewerDeletionHidesIsGivenAllTheSame() {
+        TestTable table = TestTable.of(TABLE);
+        Row row =
+                BTreeRow.create(
+                        table.clustering(1),
+                        LivenessInfo.EMPTY,
+                        Row.Deletion.regular(DeletionTime.build(10, UpdateBuilder.NOW)),
+                        BTree.singleton(live("a", 5, value(LARGE, 1))));
+        store.write(update(row));
+        store.write(table.update("x").at(7).deletePartition().build());
+        for (ColumnFilter columns : List.of(table.all(), table.only("a"))) {
+            PartitionContent content =
+                    PartitionContent.of(
+                            store.read(
+                                    table.key("x"),
+                                    table.slices(table.prefix(1)),
+                                    columns,
+                                    false));
+            assertThat(content.rows())
+                    .singleElement()
+                    .satisfies(
+                            each ->
+                                    assertThat(each.getCell(table.column("a")).buffer())
+                                            .isEqualTo(value(LARGE, 1)));
+        }
     }
 
     /** Issue 19, B10: without a tombstone nothing was ever due. */

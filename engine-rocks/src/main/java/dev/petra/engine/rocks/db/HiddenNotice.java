@@ -9,7 +9,10 @@ import org.jspecify.annotations.Nullable;
  * range tombstones hide them. The read notes it here; maintenance takes it and removes them.
  */
 public final class HiddenNotice {
-    /** From how many hidden rows on, which a read steps over in about a millisecond. */
+    /**
+     * From how many hidden rows on, which a read steps over in about a millisecond: it does not fetch
+     * their values that lie apart.
+     */
     public static final int MANY = 1_000;
 
     /**

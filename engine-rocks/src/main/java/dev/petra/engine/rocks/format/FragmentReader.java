@@ -44,6 +44,12 @@ public final class FragmentReader {
     private int head;
     private int bodyEnd;
 
+    /** Up to which timestamp the row's deletion hides cells. */
+    private long rowHides;
+
+    /** The same of the deletion of the complex column that is being read. */
+    private long columnHides;
+
     /**
      * Makes a reader of a buffer from its position to its limit.
      *
@@ -301,6 +307,8 @@ public final class FragmentReader {
             DeletionTime time = deletion(base);
             deletion = (head & ROW_SHADOWABLE) != 0 ? shadowable(time) : Row.Deletion.regular(time);
         }
+        rowHides = deletion.time().markedForDeleteAt();
+        columnHides = Long.MIN_VALUE;
         Clustering<?> clustering = keyClustering;
         if ((head & ROW_CLUSTERING) != 0) {
             Clustering<?> written = ByteArrayAccessor.factory.clustering(prefix());
@@ -378,11 +386,16 @@ public final class FragmentReader {
                 skipComplex();
                 continue;
             }
-            if (hasComplexDeletion()) builder.addComplexDeletion(column, deletion(base));
+            if (hasComplexDeletion()) {
+                DeletionTime ofColumn = deletion(base);
+                builder.addComplexDeletion(column, ofColumn);
+                columnHides = ofColumn.markedForDeleteAt();
+            }
             for (int left = length(); left > 0; left--) {
                 CellPath path = CellPath.create(ByteBuffer.wrap(bytes()));
                 add(builder, cell(id, column, path, base, liveness));
             }
+            columnHides = Long.MIN_VALUE;
         }
         return builder.build();
     }
@@ -431,7 +444,8 @@ public final class FragmentReader {
         if ((flags & CELL_LARGE) != 0) {
             long hash = in.getLong();
             if (large == null) throw new IllegalArgumentException("a large cell");
-            byte[] apart = large.value(id, column, path, timestamp, hash);
+            boolean isDeleted = timestamp <= Math.max(rowHides, columnHides);
+            byte[] apart = large.value(id, column, path, timestamp, hash, isDeleted);
             if (apart == null) return null;
             value = apart;
         }

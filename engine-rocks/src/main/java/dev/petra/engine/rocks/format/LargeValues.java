@@ -7,7 +7,18 @@ import org.jspecify.annotations.Nullable;
 
 /** Fetches large values of the row that is being decoded; see {@link LargeCells}. */
 public interface LargeValues {
-    /** The value of a cell; empty if the query does not select it, null if it is not stored. */
+    /**
+     * The value of a cell; empty if the query does not select it or its filter leaves the cell out,
+     * null if it is not stored.
+     *
+     * @param isDeleted whether a deletion of the same fragment, of the row or of the column, hides
+     *     the cell, which stands in the fragment all the same
+     */
     byte @Nullable [] value(
-            int id, ColumnMetadata column, @Nullable CellPath path, long timestamp, long hash);
+            int id,
+            ColumnMetadata column,
+            @Nullable CellPath path,
+            long timestamp,
+            long hash,
+            boolean isDeleted);
 }

@@ -9,6 +9,9 @@ import dev.petra.engine.rocks.format.LargeCells;
 import dev.petra.engine.rocks.format.LargeValues;
 import java.nio.ByteBuffer;
 import java.util.Arrays;
+import org.apache.cassandra.db.Clustering;
+import org.apache.cassandra.db.DeletionInfo;
+import org.apache.cassandra.db.RangeTombstone;
 import org.apache.cassandra.db.filter.ColumnFilter;
 import org.apache.cassandra.db.rows.CellPath;
 import org.apache.cassandra.schema.ColumnMetadata;
@@ -20,6 +23,15 @@ import org.rocksdb.RocksIterator;
  * Fetches, for one read, the values that lie apart from their row; see {@link LargeCells}. A column
  * that is fetched only to tell whether the row lives, but not selected, costs no fetch: Cassandra
  * takes its value for empty.
+ *
+ * <h2>What a deletion hides</h2>
+ *
+ * costs none either. {@code Row.filter} leaves out what the deletion of the partition, or of the
+ * range that covers the row, hides; unless the row's own deletion is newer. Then that one, as old at
+ * least, hides the cell as well, and left it out when the fragment that brought it was merged with
+ * the cell's; or they came in one fragment, of which Cassandra keeps both. The same holds for the
+ * deletion of a collection, which keeps its cells from the row's. So only where one fragment has a
+ * cell and a deletion that hides it, the value is fetched all the same.
  */
 final class LargeReader implements LargeValues {
     private static final byte[] SKIPPED = new byte[0];
@@ -31,6 +43,8 @@ final class LargeReader implements LargeValues {
     private @Nullable Database database;
     private @Nullable RocksIterator values;
     private @Nullable ByteBuffer rowKey;
+    private Clustering<?> clustering = Clustering.EMPTY;
+    private DeletionInfo deletions = DeletionInfo.LIVE;
     private boolean missed;
 
     /**
@@ -46,11 +60,15 @@ final class LargeReader implements LargeValues {
      * Says which row comes next, which was read by a get.
      *
      * @param rowKey from 0 to its limit; not changed before the row is read
+     * @param deletions by which the row is filtered then: live where it is not
      */
-    void at(Database database, ByteBuffer rowKey) {
+    void at(
+            Database database,
+            ByteBuffer rowKey,
+            Clustering<?> clustering,
+            DeletionInfo deletions) {
         this.database = database;
-        this.rowKey = rowKey;
-        this.missed = false;
+        at(rowKey, clustering, deletions);
     }
 
     /**
@@ -58,9 +76,19 @@ final class LargeReader implements LargeValues {
      *
      * @param values all that lie apart, as of the same moment
      */
-    void at(@Nullable RocksIterator values, ByteBuffer rowKey) {
+    void at(
+            @Nullable RocksIterator values,
+            ByteBuffer rowKey,
+            Clustering<?> clustering,
+            DeletionInfo deletions) {
         this.values = values;
+        at(rowKey, clustering, deletions);
+    }
+
+    private void at(ByteBuffer rowKey, Clustering<?> clustering, DeletionInfo deletions) {
         this.rowKey = rowKey;
+        this.clustering = clustering;
+        this.deletions = deletions;
         this.missed = false;
     }
 
@@ -74,12 +102,17 @@ final class LargeReader implements LargeValues {
 
     @Override
     public byte @Nullable [] value(
-            int id, ColumnMetadata column, @Nullable CellPath path, long timestamp, long hash) {
+            int id,
+            ColumnMetadata column,
+            @Nullable CellPath path,
+            long timestamp,
+            long hash,
+            boolean isDeleted) {
         boolean queried =
                 path == null
                         ? filter.fetchedColumnIsQueried(column)
                         : filter.fetchedCellIsQueried(column, path);
-        if (!queried) return SKIPPED;
+        if (!queried || (!isDeleted && isHidden(timestamp))) return SKIPPED;
         ByteBuffer row = rowKey;
         if (row == null) throw new IllegalStateException("a large cell of no row");
         ByteSink key = KEY.get().clear();
@@ -92,6 +125,13 @@ final class LargeReader implements LargeValues {
         } catch (RocksDBException e) {
             throw RocksErrors.onRead(e, store.name(), store.directory());
         }
+    }
+
+    private boolean isHidden(long timestamp) {
+        if (deletions.getPartitionDeletion().deletes(timestamp)) return true;
+        if (!deletions.hasRanges()) return false;
+        RangeTombstone range = deletions.rangeCovering(clustering);
+        return range != null && range.deletionTime().deletes(timestamp);
     }
 
     private byte @Nullable [] value(byte[] key) throws RocksDBException {

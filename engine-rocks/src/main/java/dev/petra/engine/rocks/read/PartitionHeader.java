@@ -66,7 +66,10 @@ public record PartitionHeader(
                 }
                 case KeyKind.STATIC -> {
                     hasStatic = true;
-                    if (wantStatic) staticRow = context.staticRow(cursor);
+                    if (wantStatic)
+                        staticRow =
+                                context.staticRow(
+                                        cursor, deletions == null ? DeletionInfo.LIVE : deletions);
                 }
                 case KeyKind.RANGE -> {
                     key.position(kindAt + 1);

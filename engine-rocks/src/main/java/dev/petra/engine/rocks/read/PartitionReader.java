@@ -179,7 +179,7 @@ public final class PartitionReader {
             if (!found) return new OneRow(true, deletion, null);
             ByteBuffer rawKey = keys.flipped();
             Clustering<?> stored = storedForm(clustering, rawKey, prefix, context);
-            Row row = context.row(database, rawKey, scratch.value.get(), stored);
+            Row row = context.row(database, rawKey, scratch.value.get(), stored, deletion);
             if (row == null) return OneRow.NOT_ALONE;
             return new OneRow(true, deletion, context.filtered(row, deletion));
         } catch (RocksDBException e) {

@@ -17,7 +17,9 @@ import java.nio.BufferUnderflowException;
 import java.nio.ByteBuffer;
 import org.apache.cassandra.db.Clustering;
 import org.apache.cassandra.db.ClusteringBound;
+import org.apache.cassandra.db.DeletionInfo;
 import org.apache.cassandra.db.DeletionTime;
+import org.apache.cassandra.db.MutableDeletionInfo;
 import org.apache.cassandra.db.RangeTombstone;
 import org.apache.cassandra.db.Slice;
 import org.apache.cassandra.db.filter.ColumnFilter;
@@ -175,9 +177,14 @@ public final class ReadContext {
         }
     }
 
-    Row staticRow(Cursor cursor) {
+    /**
+     * Decodes the static row under a cursor.
+     *
+     * @param deletions with the partition's, by which the caller filters it
+     */
+    Row staticRow(Cursor cursor, DeletionInfo deletions) {
         try {
-            at(cursor, cursor.key());
+            at(cursor, cursor.key(), Clustering.STATIC_CLUSTERING, deletions);
             return FragmentReader.row(
                     cursor.value(),
                     Clustering.STATIC_CLUSTERING,
@@ -226,13 +233,14 @@ public final class ReadContext {
      * Decodes the row under a cursor, not filtered beyond its columns; it may be empty then.
      *
      * @param clusteringAt where in the key the clustering begins
+     * @param deletions by which the caller filters the row
      */
-    Row row(Cursor cursor, int clusteringAt) {
+    Row row(Cursor cursor, int clusteringAt, DeletionInfo deletions) {
         ByteBuffer key = cursor.key();
         try {
-            at(cursor, key);
             key.position(clusteringAt);
             Clustering<?> clustering = clusterings.getClustering(key);
+            at(cursor, key, clustering, deletions);
             return FragmentReader.row(
                     cursor.value(), clustering, layout(), fetchedRegulars, large, cells);
         } catch (MalformedFragment
@@ -243,20 +251,27 @@ public final class ReadContext {
         }
     }
 
-    private void at(Cursor cursor, ByteBuffer key) {
-        if (large != null) large.at(cursor.large(), key);
+    private void at(
+            Cursor cursor, ByteBuffer key, Clustering<?> clustering, DeletionInfo deletions) {
+        if (large != null) large.at(cursor.large(), key, clustering, deletions);
     }
 
     /**
      * Decodes a row that a get has found.
      *
+     * @param deletion the partition's, by which the caller filters the row
      * @return null if a value that lies apart was removed since: it must be read from a snapshot
      */
     @Nullable Row row(
-            Database database, ByteBuffer key, ByteBuffer value, Clustering<?> clustering) {
+            Database database,
+            ByteBuffer key,
+            ByteBuffer value,
+            Clustering<?> clustering,
+            DeletionTime deletion) {
         try {
             RowLayout fixed = fixed();
-            if (large != null) large.at(database, key);
+            if (large != null)
+                large.at(database, key, clustering, new MutableDeletionInfo(deletion));
             Row row = FragmentReader.row(value, clustering, fixed, fetchedRegulars, large, cells);
             return large != null && large.missed() ? null : row;
         } catch (MalformedFragment e) {
@@ -277,7 +292,8 @@ public final class ReadContext {
                     (key.get() & 0xFF) == KeyKind.STATIC
                             ? Clustering.STATIC_CLUSTERING
                             : clusterings.getClustering(key);
-            if (large != null) large.at(database, ByteBuffer.wrap(rowKey));
+            if (large != null)
+                large.at(database, ByteBuffer.wrap(rowKey), clustering, DeletionInfo.LIVE);
             return FragmentReader.row(
                     ByteBuffer.wrap(value), clustering, fixed, fetchedRegulars, large, cells);
         } catch (MalformedFragment

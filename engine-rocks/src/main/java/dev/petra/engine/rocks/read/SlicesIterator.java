@@ -147,7 +147,7 @@ final class SlicesIterator extends StoredRows {
                 int order = Keys.compare(cursor.key(), bound);
                 if (isReverseOrder ? order < 0 : order > 0) return endOfData();
                 context.step();
-                Row row = context.row(cursor, rowPrefix);
+                Row row = context.row(cursor, rowPrefix, header.deletions());
                 // The merge iterator filters by itself, by the range tombstone open then.
                 if (hidden != null && !row.isEmpty()) hidden.read(cursor);
                 if (header.deletions().hasRanges()) {
