@@ -16,8 +16,11 @@ import dev.petra.engine.rocks.db.Verification;
 import dev.petra.engine.rocks.format.TokenRanges;
 import dev.petra.engine.rocks.write.MergeLimit;
 import dev.petra.engine.rocks.write.WriteBufferFilter;
+import java.nio.ByteBuffer;
 import java.util.Collection;
 import java.util.List;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
 import org.apache.cassandra.dht.Range;
 import org.apache.cassandra.dht.Token;
@@ -37,6 +40,9 @@ import org.slf4j.LoggerFactory;
 final class StoreMaintenance {
     private static final Logger logger = LoggerFactory.getLogger(StoreMaintenance.class);
 
+    private static final int MALFORMED_OF_A_TICK = 16;
+    private static final int MOST_MALFORMED = 256;
+
     private final StoreContext store;
     private final ReopenableDatabase reopenable;
     private final WriteBufferFilter writeBufferFilter;
@@ -45,6 +51,9 @@ final class StoreMaintenance {
     private final TimeWindows windows;
     private final SupersededRanges supersededRanges;
     private final HiddenRows hiddenRows;
+
+    /** The keys of malformed entries that were logged. */
+    private final Set<ByteBuffer> malformed = ConcurrentHashMap.newKeySet();
 
     /** Used by the thread that ticks only. */
     private long flushedAt = System.nanoTime();
@@ -83,17 +92,25 @@ final class StoreMaintenance {
                 });
     }
 
+    /** A few, each once: while a compaction comes to more, other tables have their turn. */
     private void logMalformed() {
-        for (byte[] key = store.reconciler().takeMalformed();
-                key != null;
-                key = store.reconciler().takeMalformed())
+        for (int taken = 0; taken < MALFORMED_OF_A_TICK; taken++) {
+            byte[] key = store.reconciler().takeMalformed();
+            if (key == null) return;
+            if (malformed.size() >= MOST_MALFORMED || !malformed.add(ByteBuffer.wrap(key)))
+                continue;
             logger.error(
                     "The store of {} in {} has a malformed entry under key {}, which a merge or a"
                             + " compaction met and left as it is. Restore the table from a"
-                            + " snapshot, or repair that partition's replicas.",
+                            + " snapshot, or repair that partition's replicas.{}",
                     store.name(),
                     store.directory(),
-                    Hex.bytesToHex(key));
+                    Hex.bytesToHex(key),
+                    malformed.size() >= MOST_MALFORMED
+                            ? " So many are logged; whatever comes is only counted, by the metric"
+                                    + " 'malformed'."
+                            : "");
+        }
     }
 
     /** As {@code memtable_flush_period_in_ms} asks; 0 is never. */
