@@ -161,7 +161,9 @@ void readColumn(Reader& in, int64_t base, Row* row) {
             if (in.ok() && row->cells.back().counter) in.fail();
         }
         if (!in.ok()) return;
-        if (column.count == 0 && column.deletion.live()) in.fail();
+        // Nothing: earlier versions wrote that for a collection that is null at CQL's lowest
+        // timestamp.
+        if (column.count == 0 && column.deletion.live()) return;
         sortByPath(row, column);
     }
     row->columns.push(column);

@@ -83,13 +83,15 @@ public final class FragmentWriter {
      *
      * @param carryClustering whether to write the clustering's bytes, because decoding the key does
      *     not return them
+     * @return whether there is anything in the row; a fragment is written in any case
      */
-    public void row(Row row, Columns ids, boolean carryClustering) {
+    public boolean row(Row row, Columns ids, boolean carryClustering) {
         liveness = row.primaryKeyLivenessInfo();
         DeletionTime deletion = row.deletion().time();
         int count = collect(row, ids);
+        boolean isEmpty = count == 0 && Liveness.isEmpty(liveness) && deletion.isLive();
         base = baseTimestamp(deletion, count);
-        minTimestamp = Math.min(minTimestamp, base);
+        if (!isEmpty) minTimestamp = Math.min(minTimestamp, base);
 
         int head = ROW;
         if (!Liveness.isEmpty(liveness)) head |= ROW_LIVENESS;
@@ -112,12 +114,14 @@ public final class FragmentWriter {
         for (int i = 0; i < count; i++) putColumn((int) (order[i] >>> 32), columns[(int) order[i]]);
         finish(body);
         Arrays.fill(columns, 0, count, null);
+        return !isEmpty;
     }
 
     /** Sorts the columns by their ids: unlike the schema's order, this order never changes. */
     private int collect(Row row, Columns ids) {
         int count = 0;
         for (ColumnData data : row) {
+            if (isNothing(data)) continue;
             if (count == columns.length) {
                 columns = Arrays.copyOf(columns, 2 * count);
                 order = Arrays.copyOf(order, 2 * count);
@@ -132,6 +136,16 @@ public final class FragmentWriter {
                 break;
             }
         return count;
+    }
+
+    /**
+     * A collection that was set to null at CQL's lowest timestamp: its deletion, which is one lower,
+     * is none.
+     */
+    private static boolean isNothing(ColumnData data) {
+        return data instanceof ComplexColumnData complex
+                && complex.complexDeletion().isLive()
+                && complex.cellsCount() == 0;
     }
 
     private long baseTimestamp(DeletionTime deletion, int count) {

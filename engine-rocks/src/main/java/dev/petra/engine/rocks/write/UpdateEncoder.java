@@ -123,14 +123,12 @@ final class UpdateEncoder {
         }
         if (!staticRow.isEmpty()) {
             begin(KeyKind.STATIC);
-            fragments.row(staticRow, ids, false);
-            end();
+            if (fragments.row(staticRow, ids, false)) end();
         }
         for (Row row : update) {
             begin(KeyKind.ROW);
             clusterings.put(key, row.clustering());
-            fragments.row(row, ids, !clusterings.isExact(row.clustering()));
-            end();
+            if (fragments.row(row, ids, !clusterings.isExact(row.clustering()))) end();
         }
         if (!indexed.isEmpty()) putEntries(indexed, catalog.indexes(), clusterings, database);
         return entries;

@@ -147,6 +147,28 @@ class MergingTest {
         assertThat(Reconciler.scratchBytes()).isLessThan(100 << 10);
     }
 
+    /** UPDATE failed, and what INSERT wrote was malformed to the native part. */
+    @Test
+    void aCollectionCanBeSetToNullAtTheLowestTimestamp() {
+        TestTable maps =
+                TestTable.of(
+                        "CREATE TABLE t (k text, c int, s set<int> static, m map<int, text>,"
+                                + " PRIMARY KEY (k, c))");
+        TableStore nulls = Tables.open(engine, directory.resolve("2"), maps.metadata());
+        long lowest = Long.MIN_VALUE + 1;
+        nulls.write(maps.update("k").at(lowest).row(1).clearBefore("m").build());
+        nulls.write(maps.update("k").at(lowest).staticRow().clearBefore("s").build());
+        assertThat(nulls.read(maps.key("k"), Slices.ALL, maps.all(), false)).isNull();
+        nulls.write(maps.update("k").at(lowest).row(1).liveness().clearBefore("m").build());
+        nulls.write(maps.update("k").at(1).row(1).put("m", 1, "later").build());
+        for (int i = 0; i < 2; i++) {
+            assertThat(Tables.text(nulls.read(maps.key("k"), Slices.ALL, maps.all(), false)))
+                    .contains("later");
+            nulls.flush();
+        }
+        assertThat(Tables.context(nulls).reconciler().malformed()).isZero();
+    }
+
     @Test
     void countersMergeByShardAndThoseWithLocalShardsOnlyWhenRead() {
         TestTable counters =

@@ -463,6 +463,26 @@ class ReconcilerPropertyTest {
         return live;
     }
 
+    /** Earlier versions wrote it, and their own native part took it for malformed. */
+    @Test
+    void aCollectionWithoutDeletionAndElementsIsPassedOver() {
+        // m, which has id 1, in a row with liveness, and in one without.
+        byte[] inserted = HEX.parseHex("040b" + "0000000000000001" + "030000");
+        byte[] updated = HEX.parseHex("000b" + "0000000000000001" + "030000");
+        Row later = only(TABLE.update("k").at(2).row(1).set("b", 7).put("m", "p", "v"));
+        for (byte[] written : List.of(inserted, updated))
+            for (boolean first : new boolean[] {true, false}) {
+                byte[] older = first ? written : fragment(later);
+                byte[] newer = first ? fragment(later) : written;
+                byte[] merged = Reconciler.merge(older, newer);
+                assertThat(merged).isNotEqualTo(concatenated(older, newer));
+                assertThat(read(TABLE, merged))
+                        .isEqualTo(Rows.merge(read(TABLE, older), read(TABLE, newer)));
+            }
+        assertThat(Reconciler.purge(updated, 100, 100, 100, 3)).isNull();
+        assertThat(Reconciler.purge(inserted, 100, 100, 100, 3)).isEqualTo(inserted);
+    }
+
     @Test
     void malformedBytesAreKeptAsTheyAre() {
         repeat(
