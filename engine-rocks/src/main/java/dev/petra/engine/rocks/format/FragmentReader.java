@@ -334,10 +334,10 @@ public final class FragmentReader {
             RowLayout columns,
             @Nullable ColumnFilter fetched,
             SimpleCells simple) {
-        int start = in.position();
         simple.clear();
         int last = -1;
         while (in.position() < bodyEnd) {
+            int start = in.position();
             int number = length();
             int id = number >>> 1;
             boolean complex = (number & COLUMN_COMPLEX) != 0;
@@ -352,7 +352,7 @@ public final class FragmentReader {
                 // A complex column, a column id that does not follow the schema's order, or several
                 // cells of one column, between which only their large values decide.
                 in.position(start);
-                return general(base, liveness, deletion, clustering, columns, fetched);
+                return general(base, liveness, deletion, clustering, columns, fetched, simple);
             }
             Cell<?> cell = cell(id, column, null, base, liveness);
             if (cell != null) simple.add(cell);
@@ -361,17 +361,24 @@ public final class FragmentReader {
         return simple.row(clustering, liveness, deletion);
     }
 
+    /**
+     * Any row.
+     *
+     * @param before the cells that were read already: not again, since large values may be among them
+     */
     private Row general(
             long base,
             LivenessInfo liveness,
             Row.Deletion deletion,
             Clustering<?> clustering,
             RowLayout columns,
-            @Nullable ColumnFilter fetched) {
+            @Nullable ColumnFilter fetched,
+            SimpleCells before) {
         Row.Builder builder = BTreeRow.unsortedBuilder();
         builder.newRow(clustering);
         builder.addPrimaryKeyLivenessInfo(liveness);
         builder.addRowDeletion(deletion);
+        before.addTo(builder);
         while (in.position() < bodyEnd) {
             int number = length();
             int id = number >>> 1;

@@ -39,6 +39,11 @@ public final class SimpleCells implements BulkIterator<ColumnData> {
         minDeletionTime = Math.min(minDeletionTime, minDeletionTime(cell));
     }
 
+    /** Adds them to the builder of a row that has other columns, too. */
+    void addTo(Row.Builder builder) {
+        for (int i = 0; i < count; i++) if (cells[i] instanceof Cell<?> cell) builder.addCell(cell);
+    }
+
     private static long minDeletionTime(Cell<?> cell) {
         return cell.isTombstone() ? Long.MIN_VALUE : cell.localDeletionTime();
     }

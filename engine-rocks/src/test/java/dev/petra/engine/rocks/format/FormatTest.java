@@ -23,6 +23,7 @@ import java.util.Map;
 import java.util.Objects;
 import java.util.TreeMap;
 import java.util.UUID;
+import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.cassandra.db.Clustering;
 import org.apache.cassandra.db.ClusteringBound;
 import org.apache.cassandra.db.DeletionTime;
@@ -417,6 +418,42 @@ class FormatTest {
             rows[i] = row.build();
         }
         assertThat(storedIn("array", of(rows[1]))).isEqualTo(storedIn("buffer", of(rows[0])));
+    }
+
+    /** Decoding began anew at the collection, and each value before it was fetched twice. */
+    @Test
+    void aLargeValueBesideACollectionIsFetchedOnce() {
+        String value =
+                "00"
+                        + "1a"
+                        + "0000000000000005"
+                        // column 0, large
+                        + "00"
+                        + "40"
+                        + HASH
+                        // column 1, complex, without a deletion: one cell, path "p", value "v"
+                        + "03"
+                        + "00"
+                        + "01"
+                        + "0170"
+                        + "01"
+                        + "0176";
+        AtomicInteger fetched = new AtomicInteger();
+        Row row =
+                FragmentReader.row(
+                        ByteBuffer.wrap(HEX.parseHex(value)),
+                        clustering(7),
+                        new RowLayout(TABLE, Map.of("a", 0, "m", 1)),
+                        null,
+                        (id, of, path, timestamp, hash, isDeleted) -> {
+                            fetched.incrementAndGet();
+                            return new byte[] {1};
+                        },
+                        new SimpleCells());
+        assertThat(fetched).hasValue(1);
+        assertThat(row.getCell(column("a")).buffer()).isEqualTo(ByteBuffer.wrap(new byte[] {1}));
+        CellPath path = CellPath.create(ByteBufferUtil.bytes("p"));
+        assertThat(row.getCell(column("m"), path).buffer()).isEqualTo(ByteBufferUtil.bytes("v"));
     }
 
     @Test
