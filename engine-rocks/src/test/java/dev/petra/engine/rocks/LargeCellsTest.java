@@ -213,7 +213,8 @@ class LargeCellsTest {
         store.write(table.update("y").at(6).row(3).set("a", value(LARGE, 6)).build());
         assertThat(PartitionContent.of(store.read(table.key("y"), three, regulars, false)).rows())
                 .singleElement()
-                .satisfies(row -> assertThat(row.getCell(table.column("a")).timestamp()).isEqualTo(6));
+                .satisfies(
+                        row -> assertThat(row.getCell(table.column("a")).timestamp()).isEqualTo(6));
     }
 
     private static void isDeletedOnly(PartitionContent content) {
@@ -238,10 +239,7 @@ class LargeCellsTest {
             PartitionContent content =
                     PartitionContent.of(
                             store.read(
-                                    table.key("x"),
-                                    table.slices(table.prefix(1)),
-                                    columns,
-                                    false));
+                                    table.key("x"), table.slices(table.prefix(1)), columns, false));
             assertThat(content.rows())
                     .singleElement()
                     .satisfies(

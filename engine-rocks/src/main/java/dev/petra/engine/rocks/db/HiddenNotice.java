@@ -10,8 +10,8 @@ import org.jspecify.annotations.Nullable;
  */
 public final class HiddenNotice {
     /**
-     * From how many hidden rows on, which a read steps over in about a millisecond: it does not fetch
-     * their values that lie apart.
+     * From how many hidden rows on, which a read steps over in about a millisecond: it does not
+     * fetch their values that lie apart.
      */
     public static final int MANY = 1_000;
 

@@ -364,7 +364,8 @@ public final class FragmentReader {
     /**
      * Any row.
      *
-     * @param before the cells that were read already: not again, since large values may be among them
+     * @param before the cells that were read already: not again, since large values may be among
+     *     them
      */
     private Row general(
             long base,

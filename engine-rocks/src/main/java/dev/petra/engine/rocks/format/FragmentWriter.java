@@ -139,8 +139,8 @@ public final class FragmentWriter {
     }
 
     /**
-     * A collection that was set to null at CQL's lowest timestamp: its deletion, which is one lower,
-     * is none.
+     * A collection that was set to null at CQL's lowest timestamp: its deletion, which is one
+     * lower, is none.
      */
     private static boolean isNothing(ColumnData data) {
         return data instanceof ComplexColumnData complex

@@ -27,12 +27,12 @@ import org.rocksdb.RocksIterator;
  * <h2>What a deletion hides</h2>
  *
  * A cell that the filter leaves out costs no fetch either. {@code Row.filter} leaves out what the
- * deletion of the partition hides, or of the range that covers the row, unless the row's own deletion
- * is newer. That one hides the cell as well then, and removed it when its fragment was merged with
- * the cell's, as did the deletion of a collection that keeps its cells from the row's. Only where one
- * fragment has both a cell and a deletion that hides it, Cassandra keeps both: such a value is
- * fetched all the same. What other cell of the column a skipped one is preferred to does not matter:
- * of the same timestamp, both are left out.
+ * deletion of the partition hides, or of the range that covers the row, unless the row's own
+ * deletion is newer. That one hides the cell as well then, and removed it when its fragment was
+ * merged with the cell's, as did the deletion of a collection that keeps its cells from the row's.
+ * Only where one fragment has both a cell and a deletion that hides it, Cassandra keeps both: such
+ * a value is fetched all the same. What other cell of the column a skipped one is preferred to does
+ * not matter: of the same timestamp, both are left out.
  */
 final class LargeReader implements LargeValues {
     private static final byte[] SKIPPED = new byte[0];

@@ -31,10 +31,10 @@ import org.rocksdb.ReadOptions;
  * <h2>Why no value that lies apart is missed</h2>
  *
  * Its key is that of its row and more ({@link dev.petra.engine.rocks.format.LargeCells}). The row's
- * key is no prefix of the upper bound: they differ in the kind, or a clustering is compared with the
- * end of a slice, and none of these is a prefix of another ({@link ClusteringKeys}). So where they
- * differ first the row's key has the lower byte, and with it whatever begins with that key. The
- * filters of these values know no prefixes.
+ * key is no prefix of the upper bound: they differ in the kind, or a clustering is compared with
+ * the end of a slice, and none of these is a prefix of another ({@link ClusteringKeys}). So where
+ * they differ first the row's key has the lower byte, and with it whatever begins with that key.
+ * The filters of these values know no prefixes.
  *
  * <p>One read at a time. What is native is kept for the next one: as many as {@value #SPARES}.
  */

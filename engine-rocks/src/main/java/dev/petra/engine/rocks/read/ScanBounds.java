@@ -20,7 +20,6 @@ final class ScanBounds implements CursorBounds {
 
     private final Slice end;
     private final ReadOptions options;
-    private final boolean aside;
 
     /**
      * @param end exclusive; the end of a partition
@@ -28,7 +27,6 @@ final class ScanBounds implements CursorBounds {
      */
     ScanBounds(byte[] end, boolean aside) {
         this.end = new Slice(end);
-        this.aside = aside;
         this.options =
                 Database.newReadOptions().setIterateUpperBound(this.end).setFillCache(!aside);
     }

@@ -132,8 +132,7 @@ class MergingTest {
     /** Each thread that merged a large row once kept up to 10 MiB for good. */
     @Test
     void aThreadThatHasMergedALargeRowKeepsLittle() {
-        TestTable maps =
-                TestTable.of("CREATE TABLE t (k text, m map<int, text>, PRIMARY KEY (k))");
+        TestTable maps = TestTable.of("CREATE TABLE t (k text, m map<int, text>, PRIMARY KEY (k))");
         TableStore large = Tables.open(engine, directory.resolve("2"), maps.metadata());
         for (int time = 1; time <= 2; time++) {
             UpdateBuilder.RowBuilder row = maps.update("k").at(time).row();
