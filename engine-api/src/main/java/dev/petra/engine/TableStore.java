@@ -9,18 +9,23 @@ import dev.petra.engine.stream.StreamSink;
 import dev.petra.engine.stream.StreamSource;
 import java.nio.file.Path;
 import java.util.Collection;
+import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
+import java.util.NoSuchElementException;
+import java.util.Objects;
 import org.apache.cassandra.db.DataRange;
 import org.apache.cassandra.db.DecoratedKey;
 import org.apache.cassandra.db.Slices;
 import org.apache.cassandra.db.filter.ColumnFilter;
+import org.apache.cassandra.db.partitions.AbstractUnfilteredPartitionIterator;
 import org.apache.cassandra.db.partitions.PartitionUpdate;
 import org.apache.cassandra.db.partitions.UnfilteredPartitionIterator;
 import org.apache.cassandra.db.rows.UnfilteredRowIterator;
 import org.apache.cassandra.db.transform.Transformation;
 import org.apache.cassandra.dht.Range;
 import org.apache.cassandra.dht.Token;
+import org.apache.cassandra.schema.TableMetadata;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -129,29 +134,47 @@ public interface TableStore extends AutoCloseable {
     }
 
     /**
-     * The same of several ranges, in the order of the ring, as one scan: where one is of one
-     * moment, so is this over all of its ranges, and it holds no more than one of them needs.
+     * The same of several ranges, in the order of the ring, as one scan, which holds no more than
+     * that of one of them. An engine whose scans are of one moment has this so over all ranges;
+     * here each range is of its own.
      *
      * @param ranges may wrap and overlap
      */
     default UnfilteredPartitionIterator scanAside(
             Collection<Range<Token>> ranges, ColumnFilter columns, Runnable checkpoint) {
-        List<Range<Token>> wanted = Range.normalize(ranges);
-        return Transformation.apply(
-                scanAside(
-                        DataRange.allData(spec().metadata().get().partitioner),
-                        columns,
-                        checkpoint),
-                new Transformation<UnfilteredRowIterator>() {
-                    @Override
-                    protected @Nullable UnfilteredRowIterator applyToPartition(
-                            UnfilteredRowIterator partition) {
-                        if (Range.isInRanges(partition.partitionKey().getToken(), wanted))
-                            return partition;
-                        partition.close();
-                        return null;
-                    }
-                });
+        Iterator<Range<Token>> further = Range.normalize(ranges).iterator();
+        return new AbstractUnfilteredPartitionIterator() {
+            private @Nullable UnfilteredPartitionIterator part;
+
+            @Override
+            public TableMetadata metadata() {
+                return spec().metadata().get();
+            }
+
+            @Override
+            public boolean hasNext() {
+                while (true) {
+                    UnfilteredPartitionIterator present = part;
+                    if (present != null && present.hasNext()) return true;
+                    close();
+                    if (!further.hasNext()) return false;
+                    part = scanAside(DataRange.forTokenRange(further.next()), columns, checkpoint);
+                }
+            }
+
+            @Override
+            public UnfilteredRowIterator next() {
+                if (!hasNext()) throw new NoSuchElementException();
+                return Objects.requireNonNull(part).next();
+            }
+
+            @Override
+            public void close() {
+                UnfilteredPartitionIterator present = part;
+                part = null;
+                if (present != null) present.close();
+            }
+        };
     }
 
     /**

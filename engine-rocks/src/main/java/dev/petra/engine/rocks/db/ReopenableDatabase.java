@@ -127,7 +127,8 @@ public final class ReopenableDatabase {
         boolean complete = false;
         try {
             this.hasData = StoreOpening.hasData(opened.database());
-            mark.opened();
+            // Of a new one there is nothing to say.
+            if (!create) mark.opened();
             complete = true;
         } catch (RocksDBException e) {
             throw onRead(e);
