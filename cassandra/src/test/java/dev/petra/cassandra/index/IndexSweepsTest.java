@@ -12,12 +12,15 @@ import dev.petra.engine.index.SweepCheck;
 import dev.petra.engine.index.TermIndexes;
 import java.nio.file.Path;
 import java.util.HashMap;
-import java.util.IdentityHashMap;
 import java.util.Map;
+import java.util.Set;
 import java.util.UUID;
 import org.apache.cassandra.db.lifecycle.View;
-import org.apache.cassandra.io.sstable.format.SSTableReader;
+import org.apache.cassandra.io.sstable.Descriptor;
+import org.apache.cassandra.io.sstable.SSTable;
+import org.apache.cassandra.io.sstable.SequenceBasedSSTableId;
 import org.apache.cassandra.io.sstable.format.big.BigTableReader;
+import org.apache.cassandra.io.util.File;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -93,10 +96,13 @@ class IndexSweepsTest {
     @Test
     void nothingIsSweptWhileThereAreSSTables() throws Exception {
         View view = table.tracker.getView();
-        IdentityHashMap<SSTableReader, SSTableReader> live = new IdentityHashMap<>();
-        SSTableReader sstable = Hollow.of(BigTableReader.class);
-        live.put(sstable, sstable);
-        Hollow.set(view, View.class, "sstablesMap", live);
+        BigTableReader sstable = Hollow.of(BigTableReader.class);
+        Hollow.set(
+                sstable,
+                SSTable.class,
+                "descriptor",
+                new Descriptor(new File("/t"), "ks", "t", new SequenceBasedSSTableId(1)));
+        Hollow.set(view, View.class, "sstables", Set.of(sstable));
         assertThat(isSwept()).isFalse();
         assertThat(sweeps).isZero();
     }

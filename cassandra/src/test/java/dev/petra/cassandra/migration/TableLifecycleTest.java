@@ -226,6 +226,9 @@ class TableLifecycleTest {
         TableMetrics metrics = Hollow.of(TableMetrics.class);
         Counter flushes = new Counter();
         Hollow.set(metrics, TableMetrics.class, "pendingFlushes", flushes);
+        // Of the table's end.
+        for (String counted : List.of("liveDiskSpaceUsed", "totalDiskSpaceUsed"))
+            Hollow.set(metrics, TableMetrics.class, counted, new Counter());
         Hollow.set(cfs, ColumnFamilyStore.class, "metric", metrics);
         // Cassandra counts the flush for which it asks.
         flushes.inc();
