@@ -18,8 +18,9 @@ void Scratch::begin() {
 }
 
 void Scratch::end() {
-    // There are as many as threads, and no setting counts them: less than 100 KiB each.
-    trim(1 << 7, 1 << 7, 16 << 10);
+    // There are as many as threads, and no setting counts them: less than 512 KiB each. Less would
+    // have compactions of rows of some hundred cells allocate anew for each row.
+    trim(1 << 7, 1 << 10, 64 << 10);
     operands.trim(1 << 7);
     contexts.trim(1 << 7);
 }

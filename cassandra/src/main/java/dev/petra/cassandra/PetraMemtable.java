@@ -20,6 +20,7 @@ import dev.petra.engine.WriteStallException;
 import java.util.Map;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicReference;
+import org.apache.cassandra.cache.CounterCacheKey;
 import org.apache.cassandra.config.DatabaseDescriptor;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.DataRange;
@@ -33,7 +34,9 @@ import org.apache.cassandra.db.memtable.AbstractMemtableWithCommitlog;
 import org.apache.cassandra.db.memtable.Memtable;
 import org.apache.cassandra.db.partitions.PartitionUpdate;
 import org.apache.cassandra.db.partitions.UnfilteredPartitionIterator;
+import org.apache.cassandra.db.rows.Cell;
 import org.apache.cassandra.db.rows.LazilyInitializedUnfilteredRowIterator;
+import org.apache.cassandra.db.rows.Row;
 import org.apache.cassandra.db.rows.UnfilteredRowIterator;
 import org.apache.cassandra.exceptions.ConfigurationException;
 import org.apache.cassandra.index.transactions.UpdateTransaction;
@@ -41,6 +44,7 @@ import org.apache.cassandra.io.FSError;
 import org.apache.cassandra.io.sstable.SSTableReadsListener;
 import org.apache.cassandra.schema.TableMetadata;
 import org.apache.cassandra.schema.TableMetadataRef;
+import org.apache.cassandra.service.CacheService;
 import org.apache.cassandra.tracing.Tracing;
 import org.apache.cassandra.utils.NoSpamLogger;
 import org.apache.cassandra.utils.concurrent.OpOrder;
@@ -179,15 +183,39 @@ public final class PetraMemtable extends AbstractMemtableWithCommitlog implement
             if (LogReplay.isOver()) write(update);
             else WriteStalls.sitOut(() -> write(update), this::logThatReplayWaits);
         } catch (RuntimeException | Error e) {
-            // Reads may see it all the same, as one whose sync has failed; Cassandra has the row
-            // cache forget the partition only after a write that succeeds.
-            owner.invalidateCachedPartition(update.partitionKey());
+            forgetCached(update);
             throw e;
         } finally {
             indexer.commit();
         }
         // Nothing was read, so there is no time between this write and an earlier one.
         return Long.MAX_VALUE;
+    }
+
+    /**
+     * After a write that failed. Reads may see it all the same, as one whose sync has failed, and
+     * Cassandra has the row cache forget the partition only after one that succeeds. And it has put
+     * the new clocks of counters into the counter cache before, from which the next update would go
+     * on.
+     */
+    private void forgetCached(PartitionUpdate update) {
+        owner.invalidateCachedPartition(update.partitionKey());
+        TableMetadata table = owner.metadata();
+        if (!table.isCounter()) return;
+        forgetCounters(table, update, update.staticRow());
+        for (Row row : update.rows()) forgetCounters(table, update, row);
+    }
+
+    private static void forgetCounters(TableMetadata table, PartitionUpdate update, Row row) {
+        for (Cell<?> cell : row.cells())
+            if (cell.column().isCounterColumn())
+                CacheService.instance.counterCache.remove(
+                        CounterCacheKey.create(
+                                table,
+                                update.partitionKey().getKey(),
+                                row.clustering(),
+                                cell.column(),
+                                cell.path()));
     }
 
     private void write(PartitionUpdate update) {

@@ -392,7 +392,10 @@ public final class StoreIndexBuilder extends SecondaryIndexBuilder {
                 stall -> {
                     if (pages != null) pages.rest();
                     endIfStopped();
-                    if (left().isEmpty() || !generation.isLive()) throw new Unneeded();
+                    // A table that leaves its engine needs the room itself.
+                    if (left().isEmpty()
+                            || !generation.isLive()
+                            || EngineMemtables.current(cfs) == null) throw new Unneeded();
                 });
     }
 

@@ -110,7 +110,8 @@ public final class MigrateOut extends Migration {
         note();
         if (build.isRunning() || !areUsable()) return SOON;
         TableStore store = memtable.generation().existing();
-        if (store != null && !shown(() -> write(store))) return isHalted() ? SOON : Duration.ZERO;
+        if (store != null && hasRest(store) && !shown(() -> write(store)))
+            return isHalted() ? SOON : Duration.ZERO;
         if (!isFound() || !isSeenByCompactions()) return SOON;
         return finish() ? null : Duration.ZERO;
     }
@@ -291,6 +292,16 @@ public final class MigrateOut extends Migration {
                 stores.displayName(),
                 views.stream().map(view -> view.name).toList());
         build.begin(() -> views.forEach(this::build));
+    }
+
+    /**
+     * Before room for an SSTable is asked for: where there is none, the store goes all the same.
+     */
+    private boolean hasRest(TableStore store) {
+        try (UnfilteredPartitionIterator rest =
+                store.scanAside(rest(), ColumnFilter.all(cfs.metadata()))) {
+            return rest.hasNext();
+        }
     }
 
     /** Writes the next SSTable. True if there is nothing left. */

@@ -48,7 +48,6 @@ final class PartitionBounds implements CursorBounds {
     private final ByteSink keys = new ByteSink();
     private final ReadOptions options = Database.newReadOptions();
     private boolean isTotalOrder = true;
-    private boolean isAside;
 
     /** Both begin where {@link #keys} do: the partition's position is a prefix of the upper one. */
     private DirectSlice lower;
@@ -74,7 +73,7 @@ final class PartitionBounds implements CursorBounds {
         try {
             int length = bounds.begin(partitions, key);
             bounds.keys.put(KeyKind.END);
-            bounds.complete(length, false);
+            bounds.complete(length);
             complete = true;
             return bounds;
         } finally {
@@ -82,17 +81,9 @@ final class PartitionBounds implements CursorBounds {
         }
     }
 
-    /**
-     * The bounds of a partition up to the end of the last slice.
-     *
-     * @param aside whether the read leaves the block cache as it is
-     */
+    /** The bounds of a partition up to the end of the last slice. */
     static PartitionBounds of(
-            PartitionKeys partitions,
-            DecoratedKey key,
-            ClusteringKeys clusterings,
-            Slices slices,
-            boolean aside) {
+            PartitionKeys partitions, DecoratedKey key, ClusteringKeys clusterings, Slices slices) {
         PartitionBounds bounds = take();
         boolean complete = false;
         try {
@@ -100,7 +91,7 @@ final class PartitionBounds implements CursorBounds {
             bounds.keys.put(KeyKind.ROW);
             if (slices.size() > 0)
                 clusterings.put(bounds.keys, slices.get(slices.size() - 1).end());
-            bounds.complete(length, aside);
+            bounds.complete(length);
             complete = true;
             return bounds;
         } finally {
@@ -115,7 +106,7 @@ final class PartitionBounds implements CursorBounds {
     }
 
     @SuppressWarnings("ReferenceEquality") // whether the keys lie elsewhere now
-    private void complete(int positionLength, boolean aside) {
+    private void complete(int positionLength) {
         int length = keys.position();
         ByteBuffer all = keys.flipped();
         if (all != bounded) {
@@ -131,8 +122,6 @@ final class PartitionBounds implements CursorBounds {
         boolean totalOrder = positionLength < PartitionKeys.PREFIX;
         if (totalOrder != isTotalOrder) options.setTotalOrderSeek(totalOrder);
         isTotalOrder = totalOrder;
-        if (aside != isAside) options.setFillCache(!aside);
-        isAside = aside;
         position = all.slice(0, positionLength);
     }
 

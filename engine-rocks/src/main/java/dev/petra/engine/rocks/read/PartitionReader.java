@@ -24,7 +24,6 @@ import org.apache.cassandra.db.rows.Rows;
 import org.apache.cassandra.db.rows.Unfiltered;
 import org.apache.cassandra.db.rows.UnfilteredRowIterator;
 import org.jspecify.annotations.Nullable;
-import org.rocksdb.ReadOptions;
 import org.rocksdb.RocksDB;
 import org.rocksdb.RocksDBException;
 
@@ -87,7 +86,11 @@ public final class PartitionReader {
         }
     }
 
-    /** The same, and the block cache is left to others. */
+    /**
+     * The same, and large values are left out of the block cache. Rows are not: without their
+     * blocks RocksDB would not keep the filters and indexes of files either, and read these anew
+     * for each.
+     */
     public @Nullable UnfilteredRowIterator readAside(
             DecoratedKey key, Slices slices, ColumnFilter filter, boolean reversed) {
         ReadContext context = new ReadContext(store, filter, true, () -> {});
@@ -161,7 +164,7 @@ public final class PartitionReader {
             if (mayHaveRecord) {
                 if (store.recordWritesBegun() != ended) return OneRow.NOT_ALONE;
                 keys.put(KeyKind.PARTITION);
-                if (getValue(database, keys, context, scratch)) {
+                if (getValue(database, keys, scratch)) {
                     PartitionRecord record = context.partition(keys.flipped(), scratch.value.get());
                     if (record.hasRanges()) return OneRow.NOT_ALONE;
                     deletion = record.deletion();
@@ -170,7 +173,7 @@ public final class PartitionReader {
             }
             keys.put(KeyKind.ROW);
             context.clusterings().put(keys, clustering);
-            boolean found = getValue(database, keys, context, scratch);
+            boolean found = getValue(database, keys, scratch);
             // A record may have come since it was looked for, with a row that must not be seen
             // without it.
             if (catalog.has(Catalog.Flag.PARTITION_RECORDS)
@@ -200,15 +203,16 @@ public final class PartitionReader {
         return context.clusterings().getClustering(key.position(prefix + 1));
     }
 
-    private static boolean getValue(
-            Database database, ByteSink keys, ReadContext context, Scratch scratch)
+    private static boolean getValue(Database database, ByteSink keys, Scratch scratch)
             throws RocksDBException {
-        ReadOptions options = context.isAside() ? database.asideOptions : database.readOptions;
         int end = keys.position();
         while (true) {
             int size =
                     database.db.get(
-                            database.data, options, keys.flipped(), scratch.value.get().clear());
+                            database.data,
+                            database.readOptions,
+                            keys.flipped(),
+                            scratch.value.get().clear());
             keys.resume(end);
             if (size == RocksDB.NOT_FOUND) return false;
             if (size <= scratch.value.get().capacity()) return true;
@@ -219,12 +223,7 @@ public final class PartitionReader {
     private @Nullable UnfilteredRowIterator iterate(
             DecoratedKey key, Slices slices, ReadContext context, boolean reversed) {
         PartitionBounds bounds =
-                PartitionBounds.of(
-                        store.partitionKeys(),
-                        key,
-                        context.clusterings(),
-                        slices,
-                        context.isAside());
+                PartitionBounds.of(store.partitionKeys(), key, context.clusterings(), slices);
         Cursor cursor = context.open(bounds);
         boolean handedOut = false;
         try {

@@ -161,10 +161,6 @@ public final class ReadContext {
         return clusterings;
     }
 
-    boolean isAside() {
-        return aside;
-    }
-
     boolean wantsStatics() {
         return !filter.fetchedColumns().statics.isEmpty();
     }

@@ -55,7 +55,6 @@ import org.apache.cassandra.utils.ByteBufferUtil;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
-import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.ValueSource;
 import org.rocksdb.CompactRangeOptions.BottommostLevelCompaction;
 import org.rocksdb.PerfContext;
@@ -502,10 +501,10 @@ class BackgroundReadsTest {
         }
     }
 
-    /** It reads all entries, and the row of each. */
+    /** It reads all entries, and the row of each, of which the small part is in the cache. */
     @ParameterizedTest
-    @CsvSource({"false, 1MiB", "true, 1MiB", "false, 1KiB", "true, 1KiB"})
-    void aSweepOfAnIndexLeavesTheCacheToReaders(boolean isWide, String largeCell)
+    @ValueSource(booleans = {false, true})
+    void entriesAndLargeValuesThatASweepReadsAreNotInTheCache(boolean isWide)
             throws RocksDBException {
         TestTable table =
                 TestTable.of(
@@ -515,7 +514,7 @@ class BackgroundReadsTest {
                                 + OPTIONS);
         UUID index = new UUID(1, 1);
         try (StorageEngine engine =
-                Tables.engine(Map.of("memory", "64MiB", "large_cell", largeCell))) {
+                Tables.engine(Map.of("memory", "64MiB", "large_cell", "1KiB"))) {
             TableStore writing = engine.openStore(table.spec(directory.resolve("t")));
             writing.indexes().define(index);
             for (int i = 0; i < 4_000; i++) {
@@ -545,12 +544,6 @@ class BackgroundReadsTest {
             assertThat(looked).hasValue(4_000);
             assertThat(cacheUsage(store) - before).isLessThan(1 << 20);
             assertThat(store.statistics().reads()).isEqualTo(reads);
-            // Whoever reads next is a reader again.
-            if (!"1MiB".equals(largeCell)) return;
-            for (int i = 0; i < 1_000; i++)
-                assertThat(hasValue(store.read(table.key("k" + i), Slices.ALL, table.all(), false)))
-                        .isTrue();
-            assertThat(cacheUsage(store) - before).isGreaterThan(1_000_000);
         }
     }
 

@@ -143,7 +143,7 @@ class MergingTest {
         assertThat(Tables.text(large.read(maps.key("k"), Slices.ALL, maps.all(), false)))
                 .contains("value");
         assertThat(Tables.context(large).reconciler().merges()).isGreaterThan(merges);
-        assertThat(Reconciler.scratchBytes()).isLessThan(100 << 10);
+        assertThat(Reconciler.scratchBytes()).isLessThan(512 << 10);
     }
 
     /** UPDATE failed, and what INSERT wrote was malformed to the native part. */
