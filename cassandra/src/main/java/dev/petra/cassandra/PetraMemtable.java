@@ -203,7 +203,7 @@ public final class PetraMemtable extends AbstractMemtableWithCommitlog implement
         TableMetadata table = owner.metadata();
         if (!table.isCounter()) return;
         forgetCounters(table, update, update.staticRow());
-        for (Row row : update.rows()) forgetCounters(table, update, row);
+        for (Row row : update) forgetCounters(table, update, row);
     }
 
     private static void forgetCounters(TableMetadata table, PartitionUpdate update, Row row) {

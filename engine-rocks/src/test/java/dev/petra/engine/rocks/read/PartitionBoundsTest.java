@@ -234,8 +234,7 @@ class PartitionBoundsTest {
                             Tables.context(store).partitionKeys(),
                             key,
                             new ClusteringKeys(table.metadata().comparator),
-                            slices,
-                            false);
+                            slices);
             long whileLent = pool.idleBytes();
             bounds.close();
             assertThat(pool.idleBytes()).isGreaterThan(whileLent);
