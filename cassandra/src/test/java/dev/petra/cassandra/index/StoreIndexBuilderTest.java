@@ -18,6 +18,7 @@ import java.util.function.Consumer;
 import org.apache.cassandra.db.Keyspace;
 import org.apache.cassandra.db.compaction.CompactionInfo;
 import org.apache.cassandra.index.SecondaryIndexBuilder;
+import org.apache.cassandra.utils.TimeUUID;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
@@ -61,8 +62,9 @@ class StoreIndexBuilderTest {
                 new HollowTable(
                         directory, proxy(StorageEngine.class, (self, method, arguments) -> store)));
         assertThat(table.get().stores.current().writable()).isSameAs(store);
-        // Before there seems to be a node, which has directories for keyspaces.
+        // Before there seems to be a node, which has directories for keyspaces, and an address.
         Keyspace unused = Hollow.of(Keyspace.class);
+        TimeUUID unusedId = TimeUUID.Generator.nextTimeUUID();
         asOnANode(
                 () -> {
                     new StoreIndexBuilder(table.get().cfs, List.of(table.get().index), false, null)
