@@ -324,7 +324,23 @@ class ShadowSoakIT {
                             ? "SELECT *"
                             : random.nextBoolean() ? "SELECT c, v, m" : "SELECT c, m[1], n.a, u";
             String text =
-                    switch (random.nextInt(9)) {
+                    switch (random.nextInt(12)) {
+                        case 9 -> columns + " FROM " + table;
+                        case 10 ->
+                                columns
+                                        + " FROM "
+                                        + table
+                                        + " WHERE token(k) > "
+                                        + random.nextLong()
+                                        + slice
+                                        + " ALLOW FILTERING";
+                        case 11 ->
+                                (this == COUNTED ? "SELECT k, c" : "SELECT DISTINCT k, s")
+                                        + " FROM "
+                                        + table
+                                        + " WHERE token(k) <= "
+                                        + random.nextLong()
+                                        + " LIMIT 5";
                         case 0 -> columns + of + order;
                         case 1, 2 -> columns + of + slice + order;
                         case 3 -> columns + of + " AND c = " + c;

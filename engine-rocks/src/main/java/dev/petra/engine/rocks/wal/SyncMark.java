@@ -168,6 +168,8 @@ public final class SyncMark implements AutoCloseable {
             lookAtManifest();
             if (channel == null) open();
             write(new Known(++count, before.sequence, before.firstLog, before.logs, manifest));
+            // A table that is not written keeps no file open for it.
+            reopen();
         } catch (IOException e) {
             failed(e);
         }
