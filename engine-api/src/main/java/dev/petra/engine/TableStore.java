@@ -89,8 +89,8 @@ public interface TableStore extends AutoCloseable {
             DecoratedKey key, Slices slices, ColumnFilter columns, boolean reversed);
 
     /**
-     * The same for whoever reads many rows once, as a sweep of an index does: what readers have in
-     * caches stays there. Need not count as a read in {@link #statistics()}.
+     * The same for whoever reads many rows once, as a sweep of an index does: caches get as little
+     * of it as the engine can. Need not count as a read in {@link #statistics()}.
      */
     default @Nullable UnfilteredRowIterator readAside(
             DecoratedKey key, Slices slices, ColumnFilter columns, boolean reversed) {
@@ -106,7 +106,7 @@ public interface TableStore extends AutoCloseable {
      */
     UnfilteredPartitionIterator scan(DataRange range, ColumnFilter columns);
 
-    /** The same for whoever reads much once, as {@link #readAside}. */
+    /** The same for whoever reads much once: what readers have in caches stays there. */
     default UnfilteredPartitionIterator scanAside(DataRange range, ColumnFilter columns) {
         return scan(range, columns);
     }

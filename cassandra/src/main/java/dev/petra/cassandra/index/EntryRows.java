@@ -16,8 +16,8 @@ import org.apache.cassandra.schema.TableMetadata;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Reads the rows that entries of one index lead to, for a sweep: all of them once, so what readers
- * have in caches stays there. One thread at a time.
+ * Reads the rows that entries of one index lead to, for a sweep: all of them once, so caches get as
+ * little of them as can be. One thread at a time.
  */
 final class EntryRows {
     private final TableStore store;

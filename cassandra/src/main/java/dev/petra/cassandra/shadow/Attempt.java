@@ -205,17 +205,9 @@ class Attempt {
                         key,
                         command.columnFilter(),
                         new ClusteringIndexSliceFilter(slices, reversed));
-        Comparison comparison =
-                new Comparison(
-                        table,
-                        command.columnFilter(),
-                        now,
-                        Math.max(shadow.gcBefore(), now - table.params.gcGraceSeconds),
-                        reversed);
-        long deadline =
-                System.nanoTime() + DatabaseDescriptor.getReadRpcTimeout(TimeUnit.NANOSECONDS);
+        Comparison comparison = comparison(shadow, table, command, now);
         BooleanSupplier isInTime =
-                () -> System.nanoTime() - deadline < 0 && !copy.isOver() && !Shadows.areStopped();
+                isInTime(copy, DatabaseDescriptor.getReadRpcTimeout(TimeUnit.NANOSECONDS));
         BooleanSupplier mayGoOn =
                 () ->
                         isInTime.getAsBoolean()
@@ -255,6 +247,23 @@ class Attempt {
         } catch (Timed.TooLong e) {
             return Comparison.Outcome.TOO_LONG;
         }
+    }
+
+    /** Compares answers to a read of a table as of a time, in seconds. */
+    static Comparison comparison(
+            Shadow shadow, TableMetadata table, ReadCommand command, long now) {
+        return new Comparison(
+                table,
+                command.columnFilter(),
+                now,
+                Math.max(shadow.gcBefore(), now - table.params.gcGraceSeconds),
+                command.isReversed());
+    }
+
+    /** Whether sides may be read on: for so long from now, while the copy and the node last. */
+    static BooleanSupplier isInTime(ShadowCopy copy, long nanos) {
+        long deadline = System.nanoTime() + nanos;
+        return () -> System.nanoTime() - deadline < 0 && !copy.isOver() && !Shadows.areStopped();
     }
 
     /** Cassandra 5.0.6 does not let its sources be looked into. */

@@ -113,13 +113,12 @@ class RangeAttempt {
                         DataLimits.NONE,
                         range);
         // Behind that the clock may be later than what both are read as of.
-        long deadline =
-                System.nanoTime()
-                        + Math.min(
-                                DatabaseDescriptor.getRangeRpcTimeout(TimeUnit.NANOSECONDS),
-                                TimeUnit.SECONDS.toNanos(Attempt.AHEAD_SECONDS - 1));
         BooleanSupplier isInTime =
-                () -> System.nanoTime() - deadline < 0 && !copy.isOver() && !Shadows.areStopped();
+                Attempt.isInTime(
+                        copy,
+                        Math.min(
+                                DatabaseDescriptor.getRangeRpcTimeout(TimeUnit.NANOSECONDS),
+                                TimeUnit.SECONDS.toNanos(Attempt.AHEAD_SECONDS - 1)));
         try (ReadExecutionController reading = controller(whole);
                 Partitions ofTable = new Partitions(ofTable(whole, reading), false);
                 Partitions ofShadow =
@@ -146,13 +145,7 @@ class RangeAttempt {
             BooleanSupplier isInTime,
             Partitions ofTable,
             Partitions ofShadow) {
-        Comparison comparison =
-                new Comparison(
-                        table,
-                        command.columnFilter(),
-                        now,
-                        Math.max(shadow.gcBefore(), now - table.params.gcGraceSeconds),
-                        command.isReversed());
+        Comparison comparison = Attempt.comparison(shadow, table, command, now);
         try (Timed left = ofTable.take(key, isInTime, any -> {});
                 Timed right = ofShadow.take(key, isInTime, read -> bytes += read)) {
             return comparison.compare(left, right, maxRows);

@@ -142,7 +142,7 @@ final class RocksEngine implements StorageEngine {
 
     @Override
     public TableStore openStore(StoreSpec spec) {
-        Path directory = normalized(spec.directory());
+        Path directory = StoreDirectory.normalized(spec.directory());
         synchronized (this) {
             if (closed) throw new IllegalStateException("The engine is closed.");
             if (stores.containsKey(directory))
@@ -175,7 +175,7 @@ final class RocksEngine implements StorageEngine {
 
     /** Called by a store that is closed. */
     private void forget(RocksStore store) {
-        stores.remove(normalized(store.directory()), store);
+        stores.remove(StoreDirectory.normalized(store.directory()), store);
     }
 
     @Override
@@ -185,12 +185,8 @@ final class RocksEngine implements StorageEngine {
     }
 
     private void requireClosed(Path directory) {
-        if (stores.containsKey(normalized(directory)))
+        if (stores.containsKey(StoreDirectory.normalized(directory)))
             throw new IllegalStateException("The store in " + directory + " is open.");
-    }
-
-    private static Path normalized(Path directory) {
-        return directory.toAbsolutePath().normalize();
     }
 
     @Override
@@ -278,7 +274,8 @@ final class RocksEngine implements StorageEngine {
     @Override
     public List<BackgroundTask> backgroundTasks() {
         try {
-            List<BackgroundTask> tasks = BackgroundTasks.now(path -> stores.get(normalized(path)));
+            List<BackgroundTask> tasks =
+                    BackgroundTasks.now(path -> stores.get(StoreDirectory.normalized(path)));
             // On a thread that RocksDB does not track: how far it is, is not known.
             for (RocksStore store : stores.values())
                 if (store.compactingFiles() > 0)

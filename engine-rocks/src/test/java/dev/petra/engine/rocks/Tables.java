@@ -203,6 +203,25 @@ public final class Tables {
         return to;
     }
 
+    /** Copies the files of a store that nobody has open into a directory, which it makes. */
+    public static Path copy(Path store, Path to) throws IOException {
+        Files.createDirectory(to);
+        try (var files = Files.newDirectoryStream(store)) {
+            for (Path file : files) Files.copy(file, to.resolve(file.getFileName()));
+        }
+        return to;
+    }
+
+    /** Flips a bit of a file. */
+    public static void flip(Path file, long at, int bit) throws IOException {
+        try (RandomAccessFile opened = new RandomAccessFile(file.toFile(), "rw")) {
+            opened.seek(at);
+            int old = opened.read();
+            opened.seek(at);
+            opened.write(old ^ 1 << bit);
+        }
+    }
+
     /**
      * Overwrites some of a data file.
      *

@@ -43,7 +43,8 @@ public final class StoreDirectory {
         return deleting.contains(normalized(directory));
     }
 
-    private static Path normalized(Path directory) {
+    /** By which a store is told from others. */
+    public static Path normalized(Path directory) {
         return directory.toAbsolutePath().normalize();
     }
 

@@ -72,7 +72,7 @@ public final class ReadContext {
     }
 
     /**
-     * @param aside whether a read of one partition leaves the block cache as it is
+     * @param aside whether large values that a get reads stay out of the block cache
      * @param checkpoint called now and then while the rows and range tombstones of a partition are
      *     read; what it throws ends the read
      */

@@ -80,11 +80,7 @@ class LogDamageTest {
     }
 
     private Path copyOf(Path source) throws IOException {
-        Path copy = Files.createDirectory(directory.resolve("copy" + ++copies));
-        try (var files = Files.newDirectoryStream(source)) {
-            for (Path file : files) Files.copy(file, copy.resolve(file.getFileName()));
-        }
-        return copy;
+        return Tables.copy(source, directory.resolve("copy" + ++copies));
     }
 
     private static Map<String, byte[]> content(Path directory) throws IOException {
@@ -104,15 +100,6 @@ class LogDamageTest {
         }
         found.sort(null);
         return found;
-    }
-
-    private static void flip(Path file, long at, int bit) throws IOException {
-        try (RandomAccessFile opened = new RandomAccessFile(file.toFile(), "rw")) {
-            opened.seek(at);
-            int old = opened.read();
-            opened.seek(at);
-            opened.write(old ^ 1 << bit);
-        }
     }
 
     private List<Integer> numbers(Path copy) {
@@ -193,7 +180,7 @@ class LogDamageTest {
                             ? (random.nextLong(blocks + 1) << 15) + random.nextInt(19)
                             : random.nextLong(Files.size(log));
             int bit = random.nextInt(8);
-            flip(log, Math.min(at, Files.size(log) - 1), bit);
+            Tables.flip(log, Math.min(at, Files.size(log) - 1), bit);
             try {
                 if (isRefused(copy, written)) refused++;
             } catch (AssertionError e) {
@@ -210,7 +197,7 @@ class LogDamageTest {
         write(100, 2_000);
         store.syncLog();
         Path copy = crashed();
-        flip(files(copy, "*.log").get(0), 30 * 2_050L, 3);
+        Tables.flip(files(copy, "*.log").get(0), 30 * 2_050L, 3);
         Path mutant = copyOf(copy);
         Files.delete(mutant.resolve(SyncMark.NAME));
         assertThatThrownBy(() -> isRefused(mutant, written)).isInstanceOf(AssertionError.class);
@@ -227,10 +214,10 @@ class LogDamageTest {
         Path log = files(crashed, "*.log").get(0);
         for (int at : List.of(51, 70, 90, 109)) {
             Path copy = copyOf(crashed);
-            flip(copy.resolve(log.getFileName()), at * 2_050L, 3);
+            Tables.flip(copy.resolve(log.getFileName()), at * 2_050L, 3);
             assertThat(isRefused(copy, synced)).isFalse();
         }
-        flip(log, 30 * 2_050L, 3);
+        Tables.flip(log, 30 * 2_050L, 3);
         assertRefused(crashed, log.toString(), "from byte ", "SYNCED");
         // The operator's word that the rest may go.
         Files.delete(crashed.resolve("SYNCED"));
@@ -248,7 +235,7 @@ class LogDamageTest {
         long end = Files.size(log);
         byte[] bytes = Files.readAllBytes(log);
         while (bytes[(int) end - 1] == 0) end--;
-        flip(log, end - 20, 0);
+        Tables.flip(log, end - 20, 0);
         assertRefused(crashed, log.toString());
     }
 
@@ -401,7 +388,7 @@ class LogDamageTest {
         }
         // Ours are set at each opening, whatever it says.
         Path copy = copyOf(crashed);
-        for (Path options : files(copy, "OPTIONS-*")) flip(options, 40, 2);
+        for (Path options : files(copy, "OPTIONS-*")) Tables.flip(options, 40, 2);
         assertThat(isRefused(copy, written)).isFalse();
     }
 
@@ -417,7 +404,7 @@ class LogDamageTest {
             Path copy = copyOf(crashed);
             Path manifest = files(copy, "MANIFEST-*").get(0);
             long at = random.nextLong(Files.size(manifest));
-            flip(manifest, at, random.nextInt(8));
+            Tables.flip(manifest, at, random.nextInt(8));
             try {
                 isRefused(copy, written);
             } catch (AssertionError e) {

@@ -78,11 +78,7 @@ class ManifestDamageTest {
     }
 
     private Path copyOf(Path source) throws IOException {
-        Path copy = Files.createDirectory(directory.resolve("copy" + ++copies));
-        try (var files = Files.newDirectoryStream(source)) {
-            for (Path file : files) Files.copy(file, copy.resolve(file.getFileName()));
-        }
-        return copy;
+        return Tables.copy(source, directory.resolve("copy" + ++copies));
     }
 
     /** All rows are there, or the store is not opened. */
@@ -115,12 +111,7 @@ class ManifestDamageTest {
             Path copy = copyOf(crashed);
             long at = random.nextLong(length);
             int bit = random.nextInt(8);
-            try (RandomAccessFile file = opened(copy, manifest)) {
-                file.seek(at);
-                int old = file.read();
-                file.seek(at);
-                file.write(old ^ 1 << bit);
-            }
+            Tables.flip(copy.resolve(manifest.getFileName()), at, bit);
             assertNothingLost(copy, "seed " + seed + ", bit " + bit + " of byte " + at);
         }
     }
