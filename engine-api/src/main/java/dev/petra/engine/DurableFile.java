@@ -37,6 +37,13 @@ public final class DurableFile {
         syncParent(file);
     }
 
+    /** Makes the content of a file durable. */
+    public static void sync(Path file) throws IOException {
+        try (FileChannel channel = FileChannel.open(file, StandardOpenOption.WRITE)) {
+            channel.force(true);
+        }
+    }
+
     /** Makes the name of a file or directory durable. */
     public static void syncParent(Path file) throws IOException {
         Path parent = file.toAbsolutePath().getParent();

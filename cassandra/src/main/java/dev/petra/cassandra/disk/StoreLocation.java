@@ -89,6 +89,16 @@ public final class StoreLocation {
      * @throws CorruptStoreException if there are stores in more than one
      */
     public static StoreLocation locate(List<Path> tableDirectories, Disk disk) {
+        return locate(tableDirectories, null, disk);
+    }
+
+    /**
+     * The same.
+     *
+     * @param wanted where a first store is to be; null for the first that can be written
+     */
+    public static StoreLocation locate(
+            List<Path> tableDirectories, @Nullable Path wanted, Disk disk) {
         List<Path> holders =
                 tableDirectories.stream().filter(d -> isThere(d.resolve(NAME))).toList();
         if (holders.size() > 1)
@@ -101,7 +111,9 @@ public final class StoreLocation {
             throw new CorruptStoreException(
                     "The table has no directory in any data directory of the node: check that the"
                             + " disks are mounted and writable.");
-        Path holder = holders.isEmpty() ? forNewStore(tableDirectories) : holders.get(0);
+        Path holder;
+        if (!holders.isEmpty()) holder = holders.get(0);
+        else holder = wanted != null ? wanted : forNewStore(tableDirectories);
         List<Path> others = tableDirectories.stream().filter(d -> !d.equals(holder)).toList();
         return new StoreLocation(holder, others, disk);
     }

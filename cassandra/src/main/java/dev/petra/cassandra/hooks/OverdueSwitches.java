@@ -73,6 +73,8 @@ final class OverdueSwitches {
     private static boolean isOverdue(ColumnFamilyStore cfs) {
         // Without a tracker it is being created.
         if (cfs.getTracker() == null || !cfs.isValid()) return false;
+        // It is switched when its shadow is its store.
+        if (TableLifecycle.isTakenOver(cfs)) return false;
         boolean isOurs = PetraMemtableFactory.owns(cfs.metadata());
         // Also if the switch failed after the way out had begun.
         return cfs.getCurrentMemtable() instanceof EngineMemtable ? !isOurs : isOurs;

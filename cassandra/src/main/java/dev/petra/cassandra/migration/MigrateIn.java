@@ -47,7 +47,7 @@ import org.slf4j.LoggerFactory;
  * included, made durable, and only then the SSTable goes. After a crash an SSTable that was half
  * moved is moved again, which changes nothing.
  *
- * <p>Where the table had a shadow that has all of it, that is taken in first: {@link Promotion}.
+ * <p>Where the table's shadow has become its store, SSTables go unread first: {@link Promotion}.
  *
  * <p>The end is the point where no SSTable and no memtable of Cassandra's is left. What the commit
  * log holds of the table is then in the store; its position is noted as a truncation's would be, so
@@ -67,8 +67,8 @@ final class MigrateIn extends Migration {
     private final Build build = new Build();
     private boolean begun;
 
-    /** The table's shadow on its way into the store; null before and after that. */
-    private volatile @Nullable Promotion promotion;
+    /** Null before and after it. */
+    private @Nullable Promotion promotion;
 
     private boolean isPromotionOver;
 
@@ -104,8 +104,6 @@ final class MigrateIn extends Migration {
 
     @Override
     public long bytesLeft() {
-        Promotion promoting = promotion;
-        if (promoting != null) return promoting.bytesLeft();
         long left = 0;
         for (SSTableReader sstable : cfs.getLiveSSTables()) left += sstable.uncompressedLength();
         return left;
@@ -200,8 +198,8 @@ final class MigrateIn extends Migration {
     }
 
     /**
-     * Takes the table's shadow in, if it has one: the SSTables of that moment need not be read
-     * then. Tried once.
+     * Gives up the SSTables of which the table's store has all because it was the table's shadow.
+     * Tried once. Deletes the shadow, if there is one.
      *
      * @return when to go on; null if there is nothing more to do with it
      */
@@ -210,7 +208,11 @@ final class MigrateIn extends Migration {
         Promotion present = promotion;
         if (present == null) {
             ShadowSource shadow = ShadowSource.of(cfs);
-            promotion = present = shadow == null ? null : new Promotion(this, shadow);
+            promotion =
+                    present =
+                            shadow == null || !shadow.isHandedOver()
+                                    ? null
+                                    : new Promotion(this, shadow);
         }
         Duration next = present == null ? null : present.step();
         if (next != null) return next;

@@ -149,8 +149,14 @@ public final class TableLifecycle {
         // A flush, a snapshot, TRUNCATE or DROP must not be what takes it in.
         if (waiting.containsKey(cfs) && !isAltered(cfs)) return null;
         try {
+            Takeover takeover = Takeover.of(cfs);
+            if (takeover != null && takeover.isGoingOn()) return openTaken(cfs, takeover);
             // Cassandra asks when it has counted the flush of the present one.
             checkFlushes(cfs, 1);
+            if (takeover == null && Takeover.begin(cfs, engine)) {
+                waiting.put(cfs, Takeover.STATE);
+                return null;
+            }
             TableGenerations stores = openForArrival(cfs, engine);
             try {
                 arrive(cfs, stores);
@@ -163,6 +169,24 @@ public final class TableLifecycle {
             stayOut(cfs, e);
             return null;
         }
+    }
+
+    /** Those that were made of the table's shadow; null if they are not to be the table's yet. */
+    private static @Nullable TableGenerations openTaken(ColumnFamilyStore cfs, Takeover takeover) {
+        TableGenerations taken = takeover.take();
+        if (taken == null) waiting.put(cfs, Takeover.STATE);
+        else waiting.remove(cfs);
+        return taken;
+    }
+
+    /** Has the next memtable of a table be what takes it in. */
+    static void letIn(ColumnFamilyStore cfs) {
+        waiting.remove(cfs);
+    }
+
+    /** Whether the shadow of a table becomes its store, and its memtable is Cassandra's until then. */
+    public static boolean isTakenOver(ColumnFamilyStore cfs) {
+        return Takeover.of(cfs) != null;
     }
 
     /** Whether it was altered since its memtable was made, as back and into the engine again. */

@@ -59,8 +59,6 @@ final class DoubledWrites {
      * @param stripe of its partition, in the store's {@link WriteClock}
      * @param update what is written
      * @param bytes of heap that it holds, at most
-     * @param isOnlyLookedAt whether it does not go to the store: {@link ShadowStore#isSealed} when
-     *     it began
      * @param group in {@link ShadowStore#underWay}
      */
     record Doubled(
@@ -68,7 +66,6 @@ final class DoubledWrites {
             int stripe,
             PartitionUpdate update,
             long bytes,
-            boolean isOnlyLookedAt,
             OpOrder.Group group) {
         /** Before it goes to the table. */
         static Doubled begin(ShadowStore copy, PartitionUpdate update) {
@@ -78,9 +75,9 @@ final class DoubledWrites {
                             WriteClock.stripe(update.partitionKey()),
                             update,
                             heapBytes(update),
-                            copy.isSealed(),
                             copy.underWay.start());
             copy.clock.begin(write.stripe);
+            copy.begins(update);
             return write;
         }
 
@@ -220,8 +217,7 @@ final class DoubledWrites {
     private void finish(Doubled write) {
         ShadowStore copy = write.copy();
         try {
-            if (write.isOnlyLookedAt()) copy.looked(write.update());
-            else copy.doubled(write.update());
+            copy.doubled(write.update());
         } catch (RuntimeException | Error e) {
             logger.error("A write to the shadow of {} failed", copy.name, e);
             copy.fault("a write to it failed: " + e);

@@ -117,35 +117,6 @@ final class LateWrites {
         return late;
     }
 
-    /** From here on {@link #recent} counts what is written. To be called before it is written. */
-    void watchRecent() {
-        for (Stripe stripe : stripes) {
-            synchronized (stripe) {
-                stripe.recent = NOTHING_WRITTEN;
-            }
-        }
-    }
-
-    /**
-     * Whether something that was written since {@link #watchRecent} is not newer than a deletion
-     * that may be purged by now. It may have been written before that: as long as the deletion is
-     * there it is hidden, and would show without.
-     *
-     * @return null if there is none
-     */
-    @Nullable String recent(Moment now) {
-        int grace = shortestGrace.accumulateAndGet(now.grace(), Math::min);
-        for (Stripe stripe : stripes) {
-            synchronized (stripe) {
-                stripe.gcBefore = Math.max(stripe.gcBefore, now.clock() - grace);
-                stripe.purge();
-                if (isHidden(stripe.recent, stripe.purgeable))
-                    return reason(stripe.recent, stripe.purgeable);
-            }
-        }
-        return null;
-    }
-
     /**
      * What there is to remember.
      *
@@ -158,8 +129,7 @@ final class LateWrites {
         for (Stripe stripe : stripes)
             synchronized (stripe) {
                 // What may be purged counts for its own group only.
-                stripe.gcBefore = Math.max(stripe.gcBefore, now.clock() - grace);
-                stripe.purge();
+                stripe.passed(now.clock() - grace);
                 groups.add(new Group(stripe.written, stripe.purgeable));
                 stripe.deletions.forEach(all::add);
             }
@@ -176,6 +146,27 @@ final class LateWrites {
         note(update, now, true);
     }
 
+    /**
+     * Before something goes to the table, which counts as {@link #written} when it is there. It is
+     * late now if what it is not newer than may already have been purged.
+     */
+    void begins(PartitionUpdate update, Moment now) {
+        if (late != null) return;
+        int grace = shortestGrace.accumulateAndGet(now.grace(), Math::min);
+        Contents contents = new Contents(new Stripe(), grace);
+        contents.add(update);
+        Stripe stripe = stripe(update);
+        synchronized (stripe) {
+            stripe.passed(now.clock() - grace);
+            if (isHidden(contents.lowest, stripe.purgeable))
+                late(reason(contents.lowest, stripe.purgeable));
+        }
+    }
+
+    private Stripe stripe(PartitionUpdate update) {
+        return stripes[WriteClock.stripe(update.partitionKey()) % GROUPS];
+    }
+
     private void late(String reason) {
         synchronized (this) {
             if (late == null) late = reason;
@@ -185,11 +176,9 @@ final class LateWrites {
     private void note(PartitionUpdate update, Moment now, boolean isWritten) {
         if (late != null) return;
         int grace = shortestGrace.accumulateAndGet(now.grace(), Math::min);
-        Stripe stripe = stripes[WriteClock.stripe(update.partitionKey()) % GROUPS];
+        Stripe stripe = stripe(update);
         synchronized (stripe) {
-            // Another may have looked at the clock later, and come here before.
-            stripe.gcBefore = Math.max(stripe.gcBefore, now.clock() - grace);
-            stripe.purge();
+            stripe.passed(now.clock() - grace);
             Contents contents = new Contents(stripe, grace);
             contents.add(update);
             if (isWritten && isHidden(contents.lowest, stripe.purgeable))
@@ -197,9 +186,7 @@ final class LateWrites {
             else if (isHidden(stripe.written, contents.purgeable))
                 late(reason(stripe.written, contents.purgeable));
             stripe.purgeable = Math.max(stripe.purgeable, contents.purgeable);
-            if (!isWritten) return;
-            stripe.written = Math.min(stripe.written, contents.lowest);
-            stripe.recent = Math.min(stripe.recent, contents.lowest);
+            if (isWritten) stripe.written = Math.min(stripe.written, contents.lowest);
         }
     }
 
@@ -220,9 +207,6 @@ final class LateWrites {
     private static final class Stripe {
         long written = NOTHING_WRITTEN;
         long purgeable = NOTHING_DELETED;
-
-        /** The same as {@code written}, since {@link #watchRecent}. */
-        long recent = NOTHING_WRITTEN;
 
         /** From before when deletions may have been purged. */
         long gcBefore = Long.MIN_VALUE;
@@ -260,7 +244,10 @@ final class LateWrites {
             if (timestamp != null) deletions.put(merged, timestamp);
         }
 
-        void purge() {
+        /** Deletions from before this may be purged. */
+        void passed(long time) {
+            // Another may have looked at the clock later, and come here before.
+            gcBefore = Math.max(gcBefore, time);
             while (!deletions.isEmpty() && deletions.firstKey() < gcBefore)
                 purgeable = Math.max(purgeable, deletions.pollFirstEntry().getValue());
         }

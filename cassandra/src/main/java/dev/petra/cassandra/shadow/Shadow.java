@@ -20,6 +20,7 @@ import java.util.Set;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.function.BooleanSupplier;
 import org.apache.cassandra.config.DatabaseDescriptor;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.DecoratedKey;
@@ -71,13 +72,16 @@ public final class Shadow {
 
     private volatile boolean ended;
 
-    /** Whether it is to take the place of its table. */
+    /** Whether it is to become its table. */
     private volatile boolean promoted;
+
+    /** Whether whoever makes it the table's store is at it, and the table is to be in an engine. */
+    private volatile BooleanSupplier prepared = () -> false;
 
     private volatile @Nullable ShadowCopy promotedCopy;
 
-    /** Whether there may be a store in the folder that is no copy. */
-    private boolean partIsOpen;
+    /** Whether there may be a checkpoint in the folder. */
+    private boolean isBeingCopied;
 
     private volatile String state = "waits for the node";
     private final AtomicLong begun = new AtomicLong();
@@ -128,7 +132,7 @@ public final class Shadow {
     public String state() {
         ShadowCopy now = copy();
         if (now == null) return state;
-        if (promoted) return "is taken into the table's engine, see petra.migrations";
+        if (promoted) return "becomes the table, see petra.migrations";
         if (now.isCaughtUp()) return "caught up";
         if (Shadows.isShrinking(cfs)) return "waits until cleanup or scrub of the table is over";
         return now.hasBegun() ? "copying" : "beginning";
@@ -319,13 +323,13 @@ public final class Shadow {
     }
 
     /**
-     * Before the table's writes go to an engine, into which the shadow may be taken. It stays, and
-     * gets writes and looks at them, until it {@link #end}s. Takes no lock that others hold for
-     * long: the caller holds the table's memtables.
+     * When the table is altered into an engine. It stays, and gets writes and looks at them, until
+     * it {@link #end}s; nothing is compared any more. Takes no lock that others hold for long: the
+     * caller holds the table's memtables.
      */
     void promote() {
         if (promoted) {
-            // Whoever took it in before may have sealed it: it lacks what was written since.
+            // What it was handed over to may lack what was written since.
             dropOut("the table was altered once more");
             return;
         }
@@ -337,9 +341,7 @@ public final class Shadow {
                             + " these rows: {}",
                     name,
                     found);
-        ShadowCopy now = copy();
-        if (now != null) now.late().watchRecent();
-        promotedCopy = now;
+        promotedCopy = copy();
         promoted = true;
     }
 
@@ -353,52 +355,46 @@ public final class Shadow {
         return promoted;
     }
 
-    /** By what the table may have purged until now, for {@link ShadowSource#moment}. */
-    ShadowSource.Moment purgeMoment() {
-        LateWrites.Moment now = moment();
-        return new ShadowSource.Moment(now.clock(), Math.max(gcBefore, now.clock() - now.grace()));
+    /** Whether the table's memtable is Cassandra's while this is made its store. */
+    boolean isPrepared() {
+        return prepared.getAsBoolean();
     }
 
-    /** Why what was written since {@link #promote} forbids that; or null. */
-    @Nullable String lateSincePromoted(ShadowCopy of) {
-        return of.late().recent(moment());
+    /** {@link ShadowSource#prepared}. */
+    void prepared(BooleanSupplier isPrepared) {
+        prepared = isPrepared;
     }
 
-    /**
-     * Opens a store in the place of a copy, for a part of one.
-     *
-     * @param part from 1
-     */
-    TableStore openPart(ShadowCopy of, int part) {
-        ShadowFolder folder = folder();
-        long number = of.number + part;
+    /** {@link ShadowSource#copyTo}. */
+    void copyTo(ShadowCopy of, StoreSpec target) {
         synchronized (this) {
             // Nobody would delete it.
             if (ended) throw new IllegalStateException(this + " has ended");
-            partIsOpen = true;
+            isBeingCopied = true;
         }
+        Path checkpoint = folder().copy(of.number + 1);
         try {
-            engine().deleteStore(folder.copy(number));
-            return openStore(folder, number);
-        } catch (RuntimeException | Error e) {
-            partIsClosed();
-            throw e;
+            engine().deleteStore(checkpoint);
+            of.store.checkpoint(checkpoint);
+            engine().copyStore(checkpoint, target);
+        } finally {
+            try {
+                engine().deleteStore(checkpoint);
+            } finally {
+                synchronized (this) {
+                    isBeingCopied = false;
+                }
+            }
         }
     }
 
-    /** What {@link #openPart} has opened is no more. */
-    synchronized void partIsClosed() {
-        partIsOpen = false;
+    private synchronized boolean isBeingCopied() {
+        return isBeingCopied;
     }
 
-    private synchronized boolean isPartOpen() {
-        return partIsOpen;
-    }
-
-    /** {@link ShadowSource#lackOfRoom}. */
-    @Nullable String lackOfRoom(Path tableDirectory, long bytes, long ownBytes) {
-        String lack = lackOfRoom(new ShadowFolder(tableDirectory, Disk.REAL), bytes);
-        return lack != null ? lack : lackOfRoom(folder(), ownBytes);
+    /** The table's directory in which it is. */
+    Path tableDirectory() {
+        return folder().table();
     }
 
     /** The table has no shadow any more. */
@@ -602,6 +598,8 @@ public final class Shadow {
                 return ShadowCopy.SOON;
             }
             predecessor = null;
+            // It would not become the table any more.
+            if (promoted) return ShadowCopy.SOON;
             if (Shadows.isShrinking(cfs) || System.nanoTime() - restUntil < 0)
                 return ShadowCopy.SOON;
             if (TableRegistry.find(cfs) != null) {
@@ -758,7 +756,7 @@ public final class Shadow {
 
     private boolean isDeleted() {
         // Its end has just begun.
-        if (!former.isEmpty() || isPartOpen() || Shadows.of(cfs.metadata.id) == this) return false;
+        if (!former.isEmpty() || isBeingCopied() || Shadows.of(cfs.metadata.id) == this) return false;
         // Whoever waits for this one waits for that one too.
         Shadow other = predecessor;
         if (other != null && !other.isGone()) return false;

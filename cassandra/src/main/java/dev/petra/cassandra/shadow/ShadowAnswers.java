@@ -61,9 +61,8 @@ final class ShadowAnswers {
                     && copy.isCaughtUp()
                     // It may have caught up again meanwhile.
                     && copy.arrivals() == arrivals
-                    // From then on streams bring slices that do not go there, and later writes.
+                    // Streams bring slices that do not go there, once it is the table.
                     && !shadow.isPromoted()
-                    && !copy.isSealed()
                     && Attempt.isComparable(shadow, command)
                     && shadow.doubt(copy) == null) {
                 Tracing.trace("The shadow answers");

@@ -13,11 +13,14 @@ import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Deque;
 import java.util.EnumSet;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
 import java.util.SortedSet;
 import java.util.TreeSet;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.BooleanSupplier;
@@ -93,6 +96,9 @@ final class ShadowCopy extends ShadowStore implements INotificationConsumer {
     /** After {@code nodetool stop}. */
     static final Duration LATER = Duration.ofSeconds(10);
 
+    /** How long a late write waits for a switch of the memtable. */
+    private static final Duration MOST_OF_A_SWITCH = Duration.ofSeconds(30);
+
     final ColumnFamilyStore cfs;
     final long number;
 
@@ -115,10 +121,16 @@ final class ShadowCopy extends ShadowStore implements INotificationConsumer {
     private volatile long arrivals;
     private volatile boolean caughtUp;
 
-    private volatile boolean sealed;
+    /** Whether a successor of it is the table's store, and nothing is copied any more. */
+    private volatile boolean handedOver;
 
-    /** Whether nothing is copied any more. */
-    private boolean frozen;
+    /** Whether it has all that did not go to the table's store. */
+    private volatile boolean complete;
+
+    private volatile boolean looksFirst;
+
+    /** Until the table has its next memtable, if it is about to get a store for one. */
+    private volatile @Nullable CountDownLatch switching;
 
     /** The partition with which the first of those to copy goes on; null if it has not begun. */
     private volatile @Nullable DecoratedKey nextKey;
@@ -177,7 +189,7 @@ final class ShadowCopy extends ShadowStore implements INotificationConsumer {
      * #NOT_CAUGHT_UP}. As of one moment: what came just before must not be counted and missing.
      */
     synchronized long arrivalsIfCaughtUp() {
-        return isCaughtUp() && !sealed ? arrivals : NOT_CAUGHT_UP;
+        return isCaughtUp() && !handedOver ? arrivals : NOT_CAUGHT_UP;
     }
 
     /**
@@ -242,26 +254,59 @@ final class ShadowCopy extends ShadowStore implements INotificationConsumer {
         return all;
     }
 
-    // Its end, if it takes the place of the table
+    // Its end, if it becomes the table
 
     /**
-     * Writes that begin from now on are looked at, and do not go to it: they are in the store that
-     * it is taken into. Nothing is compared any more.
+     * Has it look at writes before they go to the table as well. One that is late shows nowhere
+     * then before it is found to be; while the table's memtable is {@link #beginSwitch switched} it
+     * waits for that.
      */
-    void seal() {
-        sealed = true;
+    void lookFirst(boolean isFirst) {
+        looksFirst = isFirst;
+    }
+
+    /** Before somebody asks, for the last time, whether something was late. */
+    void beginSwitch() {
+        if (switching == null) switching = new CountDownLatch(1);
+    }
+
+    /** When what the table shows is what its next memtable shows as well. */
+    void endSwitch() {
+        CountDownLatch present = switching;
+        switching = null;
+        if (present != null) present.countDown();
     }
 
     /**
-     * Has it stay as it is, if it has all that these SSTables have, which nobody else can change.
+     * Says that what it has becomes the table's store, if it has all that these have, which are the
+     * table's SSTables.
      *
-     * @return false if it has not, or not yet
+     * @return false if it has not
      */
-    synchronized boolean freeze(Set<SSTableReader> sstables) {
-        // It has not caught up while there is something to copy.
-        if (!hasAll(sstables)) return false;
-        frozen = true;
+    synchronized boolean handOver(Set<SSTableReader> live) {
+        if (!hasAll(live)) return false;
+        handedOver = true;
         return true;
+    }
+
+    boolean isHandedOver() {
+        return handedOver;
+    }
+
+    /** No write goes past the table's store any more: it needs no others. */
+    void complete() {
+        complete = true;
+    }
+
+    boolean isComplete() {
+        return complete;
+    }
+
+    /** Those of which it has all. */
+    synchronized Set<SSTableReader> accounted(Set<SSTableReader> sstables) {
+        Set<SSTableReader> all = new HashSet<>(sstables);
+        all.removeIf(each -> !accounted.contains(each.descriptor));
+        return all;
     }
 
     // Its beginning
@@ -368,7 +413,8 @@ final class ShadowCopy extends ShadowStore implements INotificationConsumer {
     }
 
     private synchronized void arrived(SSTableReader sstable) {
-        if (!counted || isOver() || frozen || accounted.contains(sstable.descriptor)) return;
+        // What comes after it was handed over is migrated.
+        if (!counted || isOver() || handedOver || accounted.contains(sstable.descriptor)) return;
         // In this order: whoever finds it accounted for must not find that all is here.
         caughtUp = false;
         accounted.add(sstable.descriptor);
@@ -379,7 +425,7 @@ final class ShadowCopy extends ShadowStore implements INotificationConsumer {
     }
 
     private synchronized void changed(SSTableListChangedNotification change) {
-        if (!watching || isOver() || frozen) return;
+        if (!watching || isOver()) return;
         if (!KEEPS_CONTENT.contains(change.compactionType)) {
             String reason = "the table's SSTables were changed (" + change.compactionType + ")";
             // Such an operation changes one SSTable after the other: the next copy waits until it
@@ -394,6 +440,10 @@ final class ShadowCopy extends ShadowStore implements INotificationConsumer {
             isKnown &=
                     sstable.openReason == SSTableReader.OpenReason.EARLY
                             || accounted.contains(sstable.descriptor);
+        if (!isKnown && handedOver) {
+            for (SSTableReader sstable : change.removed) accounted.remove(sstable.descriptor);
+            return;
+        }
         if (!isKnown) {
             end(
                     counted
@@ -566,8 +616,21 @@ final class ShadowCopy extends ShadowStore implements INotificationConsumer {
     }
 
     @Override
-    boolean isSealed() {
-        return sealed;
+    void begins(PartitionUpdate update) {
+        if (!looksFirst || isOver()) return;
+        try {
+            late.begins(update, moment.get());
+            noteLate(update);
+            CountDownLatch present = switching;
+            if (present == null || late.reason() == null) return;
+            if (!present.await(MOST_OF_A_SWITCH.toSeconds(), TimeUnit.SECONDS))
+                fault("the switch of the memtable took too long for a late write");
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+            fault("a late write was interrupted that waited for the switch of the memtable");
+        } catch (RuntimeException | Error e) {
+            fault("a write cannot be looked at: " + e);
+        }
     }
 
     @Override

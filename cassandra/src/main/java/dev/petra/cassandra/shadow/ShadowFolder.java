@@ -177,7 +177,8 @@ final class ShadowFolder {
         }
     }
 
-    private Path table() {
+    /** The table's directory. */
+    Path table() {
         return Objects.requireNonNull(root.getParent(), "a table has a directory");
     }
 

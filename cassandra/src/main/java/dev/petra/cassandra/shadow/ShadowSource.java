@@ -1,55 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.cassandra.shadow;
 
+import com.google.common.collect.ImmutableSet;
+import dev.petra.engine.StoreSpec;
 import dev.petra.engine.TableStore;
 import java.nio.file.Path;
 import java.util.Set;
 import java.util.function.BooleanSupplier;
 import org.apache.cassandra.db.ColumnFamilyStore;
-import org.apache.cassandra.db.rows.UnfilteredRowIterator;
-import org.apache.cassandra.db.transform.Transformation;
+import org.apache.cassandra.db.lifecycle.SSTableSet;
 import org.apache.cassandra.io.sstable.format.SSTableReader;
-import org.apache.cassandra.schema.TableMetadata;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The shadow of a table that was altered into an engine, for whoever takes it into the table's
- * store there. For one thread.
+ * The shadow of a table that was altered into an engine, for whoever makes it the table's store
+ * there. For one thread.
  *
  * <pre>
- *   announce()                  before the first write goes to the engine
- *   of(), seal(), toldOfAll()   when all writes do: it has what was written before
- *   freeze(), moment()          while nobody can change the SSTables
- *   store(), openPart()
- *   doubt()                     before the SSTables go
+ *   announce(), of()               when the table was altered
+ *   verify(), beginCopy(), copyTo(), open()           while its memtable is Cassandra's
+ *   lookFirst(), toldOfAll()
+ *   beginSwitch(), doubt(), handOver(), endSwitch()   around the switch of the memtable
+ *   complete(), toldOfAll()        when all writes go to the engine
+ *   lacks(), accounted()           before SSTables go
  *   end()
  * </pre>
  */
 public final class ShadowSource {
-    /**
-     * As of when the table may have purged deletions, in seconds since 1970.
-     *
-     * @param clock the highest that it was
-     * @param gcBefore deletions from before this may have been purged; no others
-     */
-    public record Moment(long clock, long gcBefore) {
-        /**
-         * Whether that is more than a table purges now, because its {@code gc_grace_seconds} was
-         * shorter, or the clock went back: deletions that may have been purged before, and are
-         * there, must stay, and so must cells that had expired by that clock and have not yet.
-         *
-         * @param now the clock
-         */
-        public boolean isBeyond(TableMetadata table, long now) {
-            return clock > now || gcBefore > now - table.params.gcGraceSeconds;
-        }
-
-        /** Removes all those, and nothing else, from partitions that are read whole. */
-        public Transformation<UnfilteredRowIterator> purge(TableMetadata table) {
-            return new ExactPurge(table, this);
-        }
-    }
-
     private final Shadow shadow;
     private final ShadowCopy copy;
 
@@ -59,9 +36,8 @@ public final class ShadowSource {
     }
 
     /**
-     * To be called before the first write goes to the table's engine: the table's shadow, if it has
-     * one, is kept until {@link #end}. Throws nothing and does not block: the caller holds the
-     * table's memtables.
+     * The table's shadow, if it has one, is kept until {@link #end}. Throws nothing and does not
+     * block: the caller holds the table's memtables.
      */
     public static void announce(ColumnFamilyStore cfs) {
         Shadows.promote(cfs);
@@ -72,7 +48,6 @@ public final class ShadowSource {
      */
     public static @Nullable ShadowSource of(ColumnFamilyStore cfs) {
         Shadow shadow = Shadows.promoted(cfs);
-        // One that began later has not seen all writes to the engine.
         ShadowCopy copy = shadow == null ? null : shadow.promotedCopy();
         return shadow == null || copy == null ? null : new ShadowSource(shadow, copy);
     }
@@ -84,22 +59,72 @@ public final class ShadowSource {
     }
 
     /**
-     * Why it may not be what the table is, or may hide what was written to the table since {@link
-     * #announce}, or let it show; null if there is no such doubt. What was written last counts once
-     * it was {@link #toldOfAll told} of it.
+     * Keeps the shadow while the table's memtable is Cassandra's.
+     *
+     * @param isPrepared whether somebody makes it the table's store, and the table is to be there
+     */
+    public void prepared(BooleanSupplier isPrepared) {
+        shadow.prepared(isPrepared);
+    }
+
+    /** Whether it has all that the table has. */
+    public boolean isCaughtUp() {
+        return copy.isCaughtUp();
+    }
+
+    /**
+     * Why it may not be what the table is, or may hide what the table shows; null if there is no
+     * such doubt. What was written last counts once it was {@link #toldOfAll told} of it.
      */
     public @Nullable String doubt() {
         ShadowStore.End end = copy.end();
         if (end != null) return "it has dropped out: " + end.reason();
         if (shadow.copy() != copy) return "it was made anew";
         if (shadow.statistics().different.sum() > 0) return "it had another answer than the table";
-        String late = shadow.lateWrite();
-        return late != null ? late : shadow.lateSincePromoted(copy);
+        Successor successor = copy.successor();
+        String lacking = successor == null ? null : successor.failure();
+        return lacking != null ? lacking : shadow.lateWrite();
     }
 
-    /** Writes that begin from now on do not go to it, but it looks at them. */
-    public void seal() {
-        copy.seal();
+    /**
+     * Reads all its files and checks each block against its checksum. May take hours. Ends early,
+     * with an exception, if the shadow does.
+     *
+     * @throws dev.petra.engine.CorruptStoreException naming the first damaged file
+     */
+    public void verify() {
+        copy.store.verify();
+    }
+
+    /** The directory of the table in which it is. */
+    public Path tableDirectory() {
+        return shadow.tableDirectory();
+    }
+
+    /** Keeps what is written to it from now on, for {@link #open}. */
+    public void beginCopy() {
+        copy.successor(new Successor());
+    }
+
+    /**
+     * Makes a store of all that it had when all writes of before {@link #beginCopy} were over, and
+     * maybe some of what came since. Nothing is written twice: its files are linked.
+     *
+     * @throws RuntimeException if that cannot be; or an {@link org.apache.cassandra.io.FSError}
+     */
+    public void copyTo(StoreSpec target) {
+        shadow.copyTo(copy, target);
+    }
+
+    /** Has that store get what was kept, and all that is written from now on. */
+    public void open(TableStore opened) {
+        Successor successor = copy.successor();
+        if (successor != null) successor.open(opened);
+    }
+
+    /** From now on writes are looked at before they go to the table. */
+    public void lookFirst() {
+        copy.lookFirst(true);
     }
 
     /**
@@ -111,48 +136,59 @@ public final class ShadowSource {
         return copy.toldOfAll();
     }
 
-    /**
-     * Has it stay as it is, if it has what is in these SSTables, which nobody can change until this
-     * has returned; and if so, from here on.
-     */
-    public boolean freeze(Set<SSTableReader> sstables) {
-        return copy.freeze(sstables);
+    /** The table's SSTables, those that are being compacted and not what comes of it. */
+    public static Set<SSTableReader> sstables(ColumnFamilyStore cfs) {
+        return ImmutableSet.copyOf(cfs.getTracker().getView().select(SSTableSet.CANONICAL));
     }
 
-    /** As of when the table may have purged, until now. */
-    public Moment moment() {
-        return shadow.purgeMoment();
+    /** Before {@link #doubt} is asked for the last time: late writes wait for {@link #endSwitch}. */
+    public void beginSwitch() {
+        copy.beginSwitch();
     }
 
-    /** What it has, with all deletions. */
-    public TableStore store() {
-        return copy.store;
+    /** When the table's memtable was switched, or is not. Idempotent. */
+    public void endSwitch() {
+        copy.endSwitch();
     }
 
     /**
-     * Makes an empty store beside it, for {@link #drop}; one at a time. A start deletes what a
-     * crash leaves of it.
+     * Hands it over, if the table has these SSTables and it has all of them.
      *
-     * @param part counts them, from 1
+     * @return false if not, and nothing has changed then
      */
-    public TableStore openPart(int part) {
-        return shadow.openPart(copy, part);
+    public boolean handOver(Set<SSTableReader> sstables) {
+        return sstables(shadow.cfs).equals(sstables) && copy.handOver(sstables);
     }
 
-    /** Deletes what {@link #openPart} has made. */
-    public void drop(TableStore part) {
-        try {
-            part.drop();
-        } finally {
-            shadow.partIsClosed();
-        }
+    /** Whether it was handed over. */
+    public boolean isHandedOver() {
+        return copy.isHandedOver();
     }
 
-    /**
-     * Why so many bytes more are too much for the disk of this directory of the table, or for the
-     * shadow's own; or null.
-     */
-    public @Nullable String lackOfRoom(Path tableDirectory, long bytes, long ownBytes) {
-        return shadow.lackOfRoom(tableDirectory, bytes, ownBytes);
+    /** All that is written goes to the engine: it needs no more. */
+    public void complete() {
+        copy.complete();
+    }
+
+    /** Why the table's store may lack something of {@link #accounted}; null if it does not. */
+    public @Nullable String lacks() {
+        ShadowStore.End end = copy.end();
+        if (end != null) return "the shadow has dropped out: " + end.reason();
+        Successor successor = copy.successor();
+        return successor == null ? "nothing was copied" : successor.failure();
+    }
+
+    /** Those of these SSTables of which all is in what was handed over. */
+    public Set<SSTableReader> accounted(Set<SSTableReader> sstables) {
+        return copy.accounted(sstables);
+    }
+
+    /** What was begun is not gone on with. Idempotent. */
+    public void abandon() {
+        copy.lookFirst(false);
+        copy.endSwitch();
+        Successor successor = copy.successor();
+        if (successor != null) successor.fail("it is not gone on with");
+        copy.successor(null);
     }
 }

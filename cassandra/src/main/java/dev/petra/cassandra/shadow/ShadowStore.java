@@ -2,9 +2,6 @@
 package dev.petra.cassandra.shadow;
 
 import dev.petra.engine.TableStore;
-import dev.petra.engine.WriteStallException;
-import java.time.Duration;
-import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.BooleanSupplier;
 import org.apache.cassandra.db.partitions.PartitionUpdate;
@@ -16,11 +13,6 @@ import org.slf4j.LoggerFactory;
 /** The store that a table's writes go to as well, until it has missed one. Thread-safe. */
 class ShadowStore {
     private static final Logger logger = LoggerFactory.getLogger(ShadowStore.class);
-
-    /** How long a write may find the engine too far behind. */
-    private static final Duration STALL_PATIENCE = Duration.ofMinutes(10);
-
-    private static final int STALL_PAUSE_MILLIS = 100;
 
     /** Why one ended. */
     record End(String reason, boolean isFault) {}
@@ -40,6 +32,8 @@ class ShadowStore {
     volatile boolean answers;
 
     private volatile @Nullable End end;
+
+    private volatile @Nullable Successor successor;
 
     ShadowStore(String name, TableStore store) {
         this.name = name;
@@ -84,45 +78,34 @@ class ShadowStore {
         return barrier.getSyncPoint()::isFinished;
     }
 
-    /** Whether writes that begin now are looked at only. */
-    boolean isSealed() {
-        return false;
+    /** Where writes go as well, those that have begun and not ended excepted; null for nowhere. */
+    final void successor(@Nullable Successor next) {
+        successor = next;
     }
+
+    /** {@link #successor(Successor)}. */
+    final @Nullable Successor successor() {
+        return successor;
+    }
+
+    /** Before a write goes to the table. Throws nothing. */
+    void begins(PartitionUpdate update) {}
 
     /** Looks at what went to the table. Throws nothing. */
     void looked(PartitionUpdate update) {}
 
     /** Looks at what went to the table, and writes it. Throws nothing. */
-    void doubled(PartitionUpdate update) {
+    final void doubled(PartitionUpdate update) {
         looked(update);
         var unused = write(update);
     }
 
     /** Writes to the store. False if it has dropped out, or does by this. Throws nothing. */
     final boolean write(PartitionUpdate update) {
-        long deadline = System.nanoTime() + STALL_PATIENCE.toNanos();
-        while (!isOver()) {
-            try {
-                store.write(update);
-                return true;
-            } catch (WriteStallException e) {
-                if (e.isDiskFull()) fault("its disk is full");
-                else if (System.nanoTime() - deadline > 0) fault("its engine is too far behind");
-                else pause();
-            } catch (RuntimeException | Error e) {
-                if (!isOver()) logger.error("A write to the shadow of {} failed", name, e);
-                fault("a write to it failed: " + e.getMessage());
-            }
-        }
-        return false;
-    }
-
-    private void pause() {
-        try {
-            TimeUnit.MILLISECONDS.sleep(STALL_PAUSE_MILLIS);
-        } catch (InterruptedException e) {
-            Thread.currentThread().interrupt();
-            fault("interrupted while its engine was behind");
-        }
+        String refused = StalledWrites.write(store, update, this::isOver);
+        if (refused != null) fault(refused);
+        Successor next = successor;
+        if (next != null) next.write(update);
+        return !isOver();
     }
 }

@@ -151,8 +151,10 @@ public final class Shadows {
         Shadow present = tables.get(table.id);
         if (present != null && (present.cfs != cfs || wanted == null || !present.become(wanted))) {
             // Whoever promotes it ends it.
-            if (present.cfs == cfs && present.isPromoted() && wanted == null && isMigrating(cfs))
-                return;
+            if (present.cfs == cfs
+                    && present.isPromoted()
+                    && wanted == null
+                    && (present.isPrepared() || isMigrating(cfs))) return;
             end(present, wanted == null);
             present = null;
         }
@@ -193,13 +195,13 @@ public final class Shadows {
         former.put(shadow.cfs.metadata.id, shadow);
     }
 
-    /** Before the writes of a table go to an engine. Takes none of the locks here. */
+    /** When a table is altered into an engine. Takes none of the locks here. */
     static void promote(ColumnFamilyStore cfs) {
         Shadow shadow = find(cfs);
         if (shadow != null) shadow.promote();
     }
 
-    /** The shadow of a table whose writes go to an engine, or null. */
+    /** The shadow of a table that was altered into an engine, or null. */
     static @Nullable Shadow promoted(ColumnFamilyStore cfs) {
         Shadow shadow = find(cfs);
         return shadow == null || !shadow.isPromoted() ? null : shadow;
@@ -305,7 +307,7 @@ public final class Shadows {
         Shadow shadow = find(cfs);
         if (shadow == null) return null;
         ShadowCopy copy = shadow.copy();
-        if (copy == null) return null;
+        if (copy == null || copy.isComplete()) return null;
         try {
             return Doubled.begin(copy, update);
         } catch (RuntimeException | Error e) {

@@ -29,6 +29,14 @@ import org.slf4j.LoggerFactory;
  *   LIVE=2, 2/
  * </pre>
  *
+ * <p>A store that is made of a shadow is dead until it is the table's:
+ *
+ * <pre>
+ *   LIVE=2, MOVING          before there is anything
+ *   LIVE=2, MOVING, 1/      garbage, deleted at start: the table is in SSTables and the commit log
+ *   LIVE=1, MOVING, 1/      the table's, together with the SSTables
+ * </pre>
+ *
  * <p>Writes that were under way when the pointer moved go to the old generation; they count as
  * before the TRUNCATE.
  *
@@ -79,6 +87,41 @@ final class LiveGeneration {
                             + " is the newest. Move away what does not belong there, or correct"
                             + " LIVE.");
         return live;
+    }
+
+    /**
+     * Has a generation be dead on disk until {@link #begin}, before it has a directory: whatever
+     * crashes until then, the next start deletes it.
+     *
+     * @throws FSWriteError if that cannot be made durable
+     */
+    static void prepare(long generation, StoreLocation place) {
+        place.makeLive(generation + 1);
+    }
+
+    /**
+     * Has a generation be alive that was {@link #prepare prepared}.
+     *
+     * @throws FSWriteError if that cannot be made durable; it is dead then
+     */
+    static void begin(Generation generation, StoreLocation place) {
+        try {
+            place.makeLive(generation.number());
+        } catch (FSWriteError e) {
+            try {
+                place.makeLive(generation.number() + 1);
+            } catch (FSError again) {
+                e.addSuppressed(again);
+                logger.error(
+                        "{} is a copy of table {} that is not gone on with, and LIVE there cannot"
+                                + " be written. If it cannot be deleted either, delete it before"
+                                + " the node is restarted: it would be taken for the table",
+                        place,
+                        generation.stores().displayName(),
+                        again);
+            }
+            throw e;
+        }
     }
 
     /**

@@ -122,6 +122,63 @@ public final class TableGenerations {
         return stores;
     }
 
+    /**
+     * Makes a store of a copy, which the table's data is to be in from {@link #makeAlive} on. Until
+     * then the next start deletes it.
+     *
+     * @param tableDirectory the one of the table's directories where it is to be
+     * @param configuration the memtable configuration of its engine
+     * @param copy makes the store's files
+     * @throws IllegalStateException if there is something of the table in an engine already
+     */
+    public static TableGenerations adopt(
+            String columnFamily,
+            TableMetadataRef metadata,
+            Supplier<StorageEngine> engine,
+            Path tableDirectory,
+            List<Path> tableDirectories,
+            String configuration,
+            Consumer<StoreSpec> copy) {
+        StoreLocation place = StoreLocation.locate(tableDirectories, tableDirectory, Disk.REAL);
+        if (!place.parent().equals(tableDirectory) || place.holdsData() || place.isKept())
+            throw new IllegalStateException("there is something in " + place + " already");
+        TableGenerations stores = new TableGenerations(columnFamily, metadata, engine, place);
+        StoreFolders.claim(place, stores);
+        try {
+            stores.adopt(place, configuration, copy);
+            return stores;
+        } catch (RuntimeException | Error e) {
+            stores.close();
+            stores.deleteDirectory();
+            throw e;
+        }
+    }
+
+    private synchronized void adopt(
+            StoreLocation place, String configuration, Consumer<StoreSpec> copy) {
+        SortedSet<Long> found = place.generations();
+        long number = Math.max(place.live().orElse(1), found.isEmpty() ? 1 : found.last() + 1);
+        LiveGeneration.prepare(number, place);
+        // From here on it lets no deletion go.
+        var unused = migration.begin(configuration);
+        // What cannot be deleted is in the way of nothing: it has another number.
+        for (long garbage : found) ended.deleteGarbage(garbage);
+        copy.accept(spec(place, number));
+        current = Generation.of(this, number, openStore(place, number));
+    }
+
+    /**
+     * Durably: what {@link #adopt} has made is the table's data.
+     *
+     * @throws FSWriteError if that cannot be; it is garbage then
+     */
+    public synchronized void makeAlive() {
+        StoreLocation place = usableDirectory();
+        // Before there is anything to miss.
+        place.mark(metadata.id);
+        LiveGeneration.begin(current, place);
+    }
+
     /** A table that must not be used, for that reason. */
     public static TableGenerations unusable(
             String columnFamily,
@@ -161,17 +218,19 @@ public final class TableGenerations {
     }
 
     private TableStore openStore(StoreLocation place, long generation) {
-        return engine.get()
-                .openStore(
-                        new StoreSpec(
-                                place.generation(generation),
-                                columnFamily,
-                                generation,
-                                metadata,
-                                this::mayPurge,
-                                streams::gcBefore,
-                                this::mayCompact,
-                                true));
+        return engine.get().openStore(spec(place, generation));
+    }
+
+    private StoreSpec spec(StoreLocation place, long generation) {
+        return new StoreSpec(
+                place.generation(generation),
+                columnFamily,
+                generation,
+                metadata,
+                this::mayPurge,
+                streams::gcBefore,
+                this::mayCompact,
+                true);
     }
 
     private boolean mayPurge() {

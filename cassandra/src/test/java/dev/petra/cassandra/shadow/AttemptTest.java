@@ -247,7 +247,7 @@ class AttemptTest {
         A_WRITE_BEGINS_AND_ENDS,
         THE_TABLE_HAS_AN_SSTABLE_OF_WHICH_THE_COPY_WAS_NOT_TOLD,
         AN_SSTABLE_ARRIVES_AND_IS_COPIED,
-        THE_COPY_IS_SEALED,
+        THE_COPY_IS_HANDED_OVER,
         ANOTHER_COPY_TAKES_ITS_PLACE,
         THE_TABLE_IS_ALTERED_INTO_ITS_ENGINE,
         A_COLUMN_IS_ADDED,
@@ -274,7 +274,7 @@ class AttemptTest {
             }
             case AN_SSTABLE_ARRIVES_AND_IS_COPIED ->
                     Hollow.set(copy, ShadowCopy.class, "arrivals", 1L);
-            case THE_COPY_IS_SEALED -> copy.seal();
+            case THE_COPY_IS_HANDED_OVER -> copy.handOver(Set.of());
             case ANOTHER_COPY_TAKES_ITS_PLACE -> HollowShadow.has(shadow, copy(2));
             case THE_TABLE_IS_ALTERED_INTO_ITS_ENGINE -> shadow.promote();
             case A_COLUMN_IS_ADDED ->
@@ -339,7 +339,7 @@ class AttemptTest {
 
     private enum Before {
         A_WRITE_IS_UNDER_WAY,
-        THE_COPY_IS_SEALED,
+        THE_COPY_IS_HANDED_OVER,
         THE_STATEMENT_IS_OF_OTHER_COLUMNS
     }
 
@@ -348,7 +348,7 @@ class AttemptTest {
     void nothingIsReadIf(Before what) {
         switch (what) {
             case A_WRITE_IS_UNDER_WAY -> happens(Meanwhile.A_WRITE_BEGINS);
-            case THE_COPY_IS_SEALED -> happens(Meanwhile.THE_COPY_IS_SEALED);
+            case THE_COPY_IS_HANDED_OVER -> happens(Meanwhile.THE_COPY_IS_HANDED_OVER);
             case THE_STATEMENT_IS_OF_OTHER_COLUMNS -> happens(Meanwhile.A_COLUMN_IS_ADDED);
         }
         Attempt attempt = attempt(all("k"));

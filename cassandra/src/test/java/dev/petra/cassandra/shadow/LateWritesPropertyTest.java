@@ -32,7 +32,7 @@ import org.junit.jupiter.api.Test;
  * A table as Cassandra's, which compacts and purges by its clock, and its shadow, over random
  * histories: writes of any timestamp, streamed SSTables, a copy that begins among them, a queue
  * between the two, a grace that changes. Where nothing was late, a client sees the same on both
- * sides; and at each step of what puts the shadow in the place of the table, the same as without.
+ * sides; and the same before and after the shadow becomes the table, and when the SSTables go.
  */
 class LateWritesPropertyTest {
     private static final int HISTORIES = 12_000;
@@ -86,9 +86,6 @@ class LateWritesPropertyTest {
 
     private record Update(int key, PartitionUpdate content, long lowest) {}
 
-    /** One that waits. */
-    private record Queued(Update write, boolean isOnlyLookedAt) {}
-
     private record ToCopy(Layer layer, boolean isLater) {}
 
     private final class History {
@@ -97,7 +94,7 @@ class LateWritesPropertyTest {
         final LateWrites late = new LateWrites();
         final Layer shadow = new Layer();
         final Queue<Runnable> script = new ArrayDeque<>();
-        final List<Queued> queue = new ArrayList<>();
+        final List<Update> queue = new ArrayList<>();
         final List<ToCopy> toCopy = new ArrayList<>();
         final List<Layer> sstables = new ArrayList<>();
         Layer memtable = new Layer();
@@ -111,14 +108,11 @@ class LateWritesPropertyTest {
         boolean hasBegun;
         boolean isDifferent;
 
-        /** As {@link ShadowCopy#seal}. */
-        boolean isSealed;
+        /** As {@link ShadowCopy#lookFirst}. */
+        boolean looksFirst;
 
         /** A memtable of the table that is no SSTable yet, beside the current one. */
         @Nullable Layer flushing;
-
-        /** What is in the engine. */
-        List<Layer> stores = List.of();
 
         /** As {@link ShadowCopy#watch} ends a copy that begins. */
         boolean isOver;
@@ -163,88 +157,78 @@ class LateWritesPropertyTest {
             promote();
         }
 
-        /** As {@code Promotion} does it, while writes go on. */
+        /** As {@code Takeover} and {@code Promotion} do it, while writes go on. */
         private void promote() {
-            boolean isInTime = random.nextInt(3) == 0;
-            long newest = (long) (STEPS + 1) << 16;
-            if (isInTime) {
-                UpdateBuilder deletion = TABLE.update("k0").at(newest).now(clock);
-                write(new Update(0, deletion.deletePartition().build(), newest));
-            }
-            late.watchRecent();
-            Layer store = new Layer();
-            Layer former = memtable;
-            memtable = store;
-            stores = List.of(store);
+            looksFirst = true;
+            List<Layer> before;
+            do {
+                for (int i = random.nextInt(8); i > 0; i--) promotionStep(null);
+                before = List.copyOf(sstables);
+                int begun = queue.size();
+                // Those that had begun; others may begin, SSTables come and be compacted meanwhile.
+                while (begun > 0 || !toCopy.isEmpty()) {
+                    if (random.nextInt(4) == 0) promotionStep(null);
+                    if (random.nextBoolean() && !toCopy.isEmpty()) copy();
+                    else if (begun > 0) {
+                        takeFirst();
+                        begun--;
+                    }
+                }
+                if (late.reason() != null) {
+                    refused++;
+                    if (!isSameAfterSwitch()) wrong++;
+                    return;
+                }
+            } while (!before.equals(sstables));
+            promoted++;
+            assertThat(isSameAfterSwitch()).as("%s", this).isTrue();
             // Until it is flushed the former one is read, and written by who found it.
+            Layer former = memtable;
             flushing = former;
-            if (isInTime) {
-                // Hidden by the deletion, whose grace has not passed before.
-                UpdateBuilder write = TABLE.update("k0").at(newest - 1).now(clock);
-                write(new Update(0, write.row(0).set("v", "x").end().build(), newest - 1));
-                while (!queue.isEmpty()) takeWrite();
-                clock += longestGrace + 1;
-            }
-            for (int i = random.nextInt(6); i > 0; i--) promotionStep(former);
+            memtable = shadow;
+            looksFirst = false;
+            for (int i = random.nextInt(8); i > 0; i--) promotionStep(former);
             flushing = null;
             sstables.add(former);
             for (int i = random.nextInt(6); i > 0; i--) promotionStep(null);
-            // Those that wait began before.
-            isSealed = true;
-            while (!queue.isEmpty() || !toCopy.isEmpty()) {
-                if (random.nextInt(4) == 0) write(promotionUpdate(6));
-                if (random.nextBoolean()) takeWrite();
-                else copy();
-            }
-            if (late.reason() != null || late.recent(moment()) != null) return;
-            ShadowSource.Moment moment = new ShadowSource.Moment(clock, clock - shortestGrace);
-            Layer taken = new Layer();
-            stores = List.of(store, taken);
-            for (int i = 2 + random.nextInt(8); i > 0; i--) {
-                int key = i - 1;
-                if (key < KEYS) taken.content[key] = purged(key, moment);
-                lookWithout(taken);
-                if (random.nextInt(3) == 0) clock += random.nextInt(4);
-                else write(promotionUpdate(3));
-            }
             while (!queue.isEmpty()) takeWrite();
-            boolean isRefused = late.reason() != null || late.recent(moment()) != null;
-            boolean isSame = true;
             for (int key = 0; key < KEYS; key++)
-                isSame &= shown(stores, key).equals(shown(withSSTables(stores), key));
-            if (isRefused) {
-                refused++;
-                if (!isSame) wrong++;
-            } else {
-                promoted++;
-                assertThat(isSame).as("%s", this).isTrue();
-            }
+                assertThat(shown(List.of(shadow), key))
+                        .as("%s", this)
+                        .isEqualTo(shown(withSSTables(List.of(shadow)), key));
         }
 
-        /** Of an old timestamp one time in so many. */
-        private Update promotionUpdate(int old) {
-            return update(random.nextInt(old) == 0 ? random.nextInt(STEPS) : STEPS + 2);
+        /** What is written with the shadow for a memtable is read beside the former one. */
+        private boolean isSameAfterSwitch() {
+            boolean isSame = true;
+            for (int key = 0; key < KEYS; key++)
+                isSame &=
+                        shown(withSSTables(List.of(memtable)), key)
+                                .equals(shown(withSSTables(List.of(memtable, shadow)), key));
+            return isSame;
+        }
+
+        /** Of an old timestamp now and then. */
+        private Update promotionUpdate() {
+            return update(random.nextInt(6) == 0 ? random.nextInt(STEPS) : STEPS + 2);
         }
 
         private void promotionStep(@Nullable Layer former) {
-            switch (random.nextInt(6)) {
+            switch (random.nextInt(7)) {
                 case 0 -> compact();
                 case 1 -> clock += random.nextInt(4);
                 case 2 -> takeWrite();
-                default -> {
-                    Update update = promotionUpdate(6);
-                    if (former != null && random.nextBoolean()) former.write(update);
-                    else memtable.write(update);
-                    queue.add(new Queued(update, false));
+                case 3 -> {
+                    if (looksFirst) flush();
                 }
-            }
-        }
-
-        private PartitionUpdate purged(int key, ShadowSource.Moment moment) {
-            try (UnfilteredRowIterator left =
-                    Transformation.apply(
-                            merged(List.of(shadow), key), moment.purge(TABLE.metadata()))) {
-                return PartitionUpdate.fromIterator(left, TABLE.all());
+                default -> {
+                    Update update = promotionUpdate();
+                    if (former == null || random.nextBoolean()) write(update);
+                    else {
+                        former.write(update);
+                        queue.add(update);
+                    }
+                }
             }
         }
 
@@ -252,16 +236,6 @@ class LateWritesPropertyTest {
             List<Layer> all = new ArrayList<>(sstables);
             all.addAll(others);
             return all;
-        }
-
-        /** What is taken in changes nothing as long as the SSTables are there. */
-        private void lookWithout(Layer taken) {
-            List<Layer> without = new ArrayList<>(stores);
-            without.remove(taken);
-            for (int key = 0; key < KEYS; key++)
-                assertThat(shown(withSSTables(stores), key))
-                        .as("%s", this)
-                        .isEqualTo(shown(withSSTables(without), key));
         }
 
         /** When all that waited is in the shadow. */
@@ -313,8 +287,9 @@ class LateWritesPropertyTest {
         }
 
         private void write(Update update) {
+            if (looksFirst) late.begins(update.content(), moment());
             memtable.write(update);
-            if (isDoubling) queue.add(new Queued(update, isSealed));
+            if (isDoubling) queue.add(update);
         }
 
         private void stream(List<Update> updates) {
@@ -363,10 +338,16 @@ class LateWritesPropertyTest {
 
         private void takeWrite() {
             if (queue.isEmpty()) return;
-            Queued queued = queue.remove(random.nextInt(queue.size()));
-            Update write = queued.write();
+            take(queue.remove(random.nextInt(queue.size())));
+        }
+
+        private void takeFirst() {
+            if (!queue.isEmpty()) take(queue.remove(0));
+        }
+
+        private void take(Update write) {
             late.written(write.content(), moment());
-            if (!queued.isOnlyLookedAt()) shadow.write(write);
+            shadow.write(write);
         }
 
         private void copy() {

@@ -108,28 +108,34 @@ class LateWritesTest {
         isLate(true);
     }
 
-    /** As long as its deletion is there it is hidden, and would show without. */
+    /** It counts as written when it is in the table. */
     @Test
-    void whatWasHiddenInTimeIsLateForWhoPurgesSince() {
+    void whatBeginsIsLateIfItIsHiddenByThen() {
         late.copied(deletion(10), after(0));
-        late.written(write(10), after(1));
-        late.watchRecent();
-        late.written(write(11), after(2));
-        assertThat(late.recent(after(2))).isNull();
-        late.written(write(10), after(GRACE));
+        late.begins(write(10), after(GRACE));
         isLate(false);
-        assertThat(late.recent(after(GRACE))).isNull();
-        assertThat(late.recent(after(GRACE + 1))).contains("(timestamp 10)");
+        late.begins(write(11), after(GRACE + 1));
         isLate(false);
+        late.begins(write(10), after(GRACE + 1));
+        isLate(true);
+    }
+
+    /** Else each deletion of a table without grace would be late for itself. */
+    @Test
+    void whatBeginsIsNotKept() {
+        late.begins(deletion(10), after(GRACE + 1));
+        late.written(deletion(10), after(GRACE + 1));
+        late.begins(deletion(11), after(GRACE + 1));
+        isLate(false);
+        late.begins(write(5), after(GRACE + 1));
+        isLate(true);
     }
 
     @Test
-    void whatWasWrittenBeforeOneWatchesIsHiddenOnBothSides() {
-        late.copied(deletion(10), after(0));
-        late.written(write(10), after(1));
-        late.watchRecent();
-        late.written(write(11), after(2));
-        assertThat(late.recent(after(GRACE + 1))).isNull();
+    void whatBeginsIsNotWrittenYet() {
+        late.begins(write(10), after(0));
+        late.copied(deletion(10), after(GRACE + 1));
+        isLate(false);
     }
 
     @Test

@@ -220,24 +220,18 @@ class ShadowAnswersTest {
         assertThat(isAnswered()).isTrue();
     }
 
+    /** Once it is, streams bring the table slices. */
     @Test
-    void notIfItIsSealedForItsTableMeanwhile() {
-        meanwhile = copy::seal;
-        assertThat(isAnswered()).isFalse();
-    }
-
-    /** Streams bring the table slices from then on, and writes still go to both. */
-    @Test
-    void notIfItIsTakenIntoItsTableMeanwhile() {
+    void notIfItIsToBecomeItsTableMeanwhile() {
         meanwhile = shadow::promote;
         assertThat(isAnswered()).isFalse();
     }
 
     @Test
-    void notIfItIsTakenIntoItsTable() {
+    void notIfItIsToBecomeItsTable() {
         shadow.promote();
         assertThat(isAnswered()).isFalse();
-        assertThat(shadow.answers()).startsWith("no: is taken into");
+        assertThat(shadow.answers()).startsWith("no: becomes the table");
     }
 
     @Test

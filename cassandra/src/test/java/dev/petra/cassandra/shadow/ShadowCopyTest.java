@@ -747,60 +747,185 @@ class ShadowCopyTest {
     }
 
     @Test
-    void whatIsSealedLooksAtWritesThatBeginAndTakesNoMore() throws Exception {
-        DoubledWrites all = new DoubledWrites();
-        Doubled before = Doubled.begin(copy, deletion(11));
-        copy.seal();
-        assertThat(copy.arrivalsIfCaughtUp()).isEqualTo(ShadowCopy.NOT_CAUGHT_UP);
-        Doubled after = Doubled.begin(copy, write());
-        all.start();
-        all.add(before);
-        awaitQueued();
-        assertThat(writes.get()).isEqualTo(1);
+    void aWriteIsLookedAtBeforeItGoesToTheTableIfThatIsWanted() {
+        copy.doubled(deletion(11));
+        Doubled.begin(copy, write()).end();
         assertThat(late.reason()).isNull();
-        all.add(after);
-        awaitQueued();
-        assertThat(writes.get()).isEqualTo(1);
+        copy.lookFirst(true);
+        Doubled.begin(copy, write()).end();
         assertThat(late.reason()).isNotNull();
+        assertThat(copy.isOver()).isFalse();
     }
 
-    private void awaitQueued() throws InterruptedException {
-        while (copy.queued.get() > 0) TimeUnit.MILLISECONDS.sleep(1);
+    /** In the memtable of before it would show until then, and be hidden afterwards. */
+    @Test
+    void aLateWriteWaitsForTheSwitchOfTheMemtable() throws Exception {
+        copy.doubled(deletion(11));
+        copy.lookFirst(true);
+        copy.beginSwitch();
+        CompletableFuture<Void> begun =
+                CompletableFuture.runAsync(() -> Doubled.begin(copy, write()).end());
+        while (late.reason() == null) TimeUnit.MILLISECONDS.sleep(1);
+        TimeUnit.MILLISECONDS.sleep(100);
+        assertThat(begun).isNotDone();
+        copy.endSwitch();
+        begun.get(1, TimeUnit.MINUTES);
+        assertThat(copy.isOver()).isFalse();
+        // Nor does what comes later.
+        Doubled.begin(copy, write()).end();
     }
 
     @Test
-    void onlyWhatHasAllSSTablesIsFrozen() {
+    void othersDoNotWaitForTheSwitchOfTheMemtable() {
+        copy.lookFirst(true);
+        copy.beginSwitch();
+        Doubled.begin(copy, write()).end();
+        copy.endSwitch();
+        assertThat(late.reason()).isNull();
+    }
+
+    @Test
+    void onlyWhatHasAllSSTablesIsHandedOver() {
         SSTableReader second = sstable(2);
-        assertThat(copy.freeze(Set.of(first, second))).isFalse();
+        assertThat(copy.handOver(Set.of(first, second))).isFalse();
+        assertThat(copy.isHandedOver()).isFalse();
+        assertThat(copy.accounted(Set.of(first, second))).containsExactly(first);
         copy.handleNotification(
                 new SSTableAddedNotification(List.of(second), noMemtable()), tracker);
-        assertThat(copy.freeze(Set.of(first, second))).isTrue();
+        assertThat(copy.handOver(Set.of(first, second))).isTrue();
+        assertThat(copy.isHandedOver()).isTrue();
+        assertThat(copy.accounted(Set.of(first, second))).containsExactlyInAnyOrder(first, second);
     }
 
     @Test
-    void whatIsNotCopiedYetIsNotFrozen() {
+    void whatIsNotCopiedYetIsNotHandedOver() {
         copy.handleNotification(new SSTableAddedNotification(List.of(sstable(2)), null), tracker);
-        assertThat(copy.freeze(Set.of(first))).isFalse();
+        assertThat(copy.handOver(Set.of(first))).isFalse();
         copy.release();
     }
 
     @Test
-    void nothingIsFrozenDuringCleanupOrWhenItIsOver() {
+    void nothingIsHandedOverDuringCleanupOrWhenItIsOver() {
         Shadows.shrinkingBegins(copy.cfs);
-        assertThat(copy.freeze(Set.of(first))).isFalse();
+        assertThat(copy.handOver(Set.of(first))).isFalse();
         Shadows.shrinkingEnds(copy.cfs);
         copy.end("a test");
-        assertThat(copy.freeze(Set.of(first))).isFalse();
+        assertThat(copy.handOver(Set.of(first))).isFalse();
+    }
+
+    /** It has the former memtable, what is made of what it has, and nothing else that comes. */
+    @Test
+    void whatComesToWhatIsHandedOverIsNotItsOwn() {
+        assertThat(copy.handOver(Set.of(first))).isTrue();
+        SSTableReader came = sstable(2);
+        copy.handleNotification(new SSTableAddedNotification(List.of(came), null), tracker);
+        assertThat(copy.isCaughtUp()).isTrue();
+        assertThat(copy.bytesLeft()).isZero();
+        SSTableReader flushed = sstable(3);
+        copy.handleNotification(
+                new SSTableAddedNotification(List.of(flushed), noMemtable()), tracker);
+        assertThat(copy.accounted(Set.of(first, came, flushed)))
+                .containsExactlyInAnyOrder(first, flushed);
+        SSTableReader ofItsOwn = sstable(4);
+        changed(List.of(first, flushed), List.of(ofItsOwn), OperationType.COMPACTION);
+        assertThat(copy.accounted(Set.of(ofItsOwn, came))).containsExactly(ofItsOwn);
+        SSTableReader ofBoth = sstable(5);
+        changed(List.of(ofItsOwn, came), List.of(ofBoth), OperationType.COMPACTION);
+        assertThat(copy.accounted(Set.of(ofBoth))).isEmpty();
+        assertThat(copy.isOver()).isFalse();
+    }
+
+    private static List<PartitionUpdate> writtenTo(List<PartitionUpdate> written) {
+        synchronized (written) {
+            return List.copyOf(written);
+        }
+    }
+
+    private static TableStore noting(List<PartitionUpdate> written) {
+        return (TableStore)
+                Proxy.newProxyInstance(
+                        ShadowCopyTest.class.getClassLoader(),
+                        new Class<?>[] {TableStore.class},
+                        (proxy, method, arguments) -> {
+                            if (method.getName().equals("write"))
+                                synchronized (written) {
+                                    written.add((PartitionUpdate) arguments[0]);
+                                }
+                            return null;
+                        });
     }
 
     @Test
-    void nothingIsCopiedToWhatIsFrozen() {
-        assertThat(copy.freeze(Set.of(first))).isTrue();
-        copy.handleNotification(new SSTableAddedNotification(List.of(sstable(2)), null), tracker);
-        assertThat(copy.isCaughtUp()).isTrue();
-        assertThat(copy.bytesLeft()).isZero();
-        // Of those that came.
-        changed(List.of(sstable(3)), List.of(sstable(4)), OperationType.COMPACTION);
+    void aSuccessorGetsWhatIsWrittenBeforeAndAfterItIsOpen() {
+        List<PartitionUpdate> written = new ArrayList<>();
+        copy.doubled(deletion(1));
+        Successor successor = new Successor();
+        copy.successor(successor);
+        PartitionUpdate before = write();
+        PartitionUpdate after = deletion(2);
+        copy.doubled(before);
+        assertThat(written).isEmpty();
+        successor.open(noting(written));
+        copy.doubled(after);
+        assertThat(writtenTo(written)).containsExactly(before, after);
+        assertThat(successor.failure()).isNull();
+    }
+
+    @Test
+    void aSuccessorIsNotOpenBeforeItHasWhatWasWritten() throws Exception {
+        List<PartitionUpdate> written = new ArrayList<>();
+        Successor successor = new Successor();
+        copy.successor(successor);
+        AtomicBoolean isOver = new AtomicBoolean();
+        AtomicInteger count = new AtomicInteger();
+        CompletableFuture<Void> writer =
+                CompletableFuture.runAsync(
+                        () -> {
+                            while (!isOver.get()) {
+                                copy.doubled(write());
+                                count.incrementAndGet();
+                            }
+                        });
+        TimeUnit.MILLISECONDS.sleep(20);
+        int before = count.get();
+        successor.open(noting(written));
+        assertThat(writtenTo(written)).hasSizeGreaterThanOrEqualTo(before);
+        isOver.set(true);
+        writer.get(1, TimeUnit.MINUTES);
+        assertThat(writtenTo(written)).hasSize(count.get());
+    }
+
+    @Test
+    void aSuccessorThatCannotBeWrittenLacksSomethingAndTheShadowDoesNot() {
+        Successor successor = new Successor();
+        copy.successor(successor);
+        TableStore broken =
+                (TableStore)
+                        Proxy.newProxyInstance(
+                                getClass().getClassLoader(),
+                                new Class<?>[] {TableStore.class},
+                                (proxy, method, arguments) -> {
+                                    throw new IllegalStateException("broken");
+                                });
+        copy.doubled(write());
+        successor.open(broken);
+        assertThat(successor.failure()).contains("broken");
+        copy.doubled(write());
+        assertThat(copy.isOver()).isFalse();
+    }
+
+    @Test
+    void aSuccessorThatIsNotOpenedKeepsNoMoreThanItMay() {
+        Successor successor = new Successor();
+        copy.successor(successor);
+        PartitionUpdate.SimpleBuilder large = PartitionUpdate.simpleBuilder(TABLE, 1);
+        for (int row = 0; row < 1_000; row++) large.row(row).add("v", 7);
+        PartitionUpdate update = large.build();
+        long most = Successor.MAX_BYTES / DoubledWrites.heapBytes(update);
+        for (long i = 0; i < most; i++) copy.doubled(update);
+        assertThat(successor.failure()).isNull();
+        copy.doubled(update);
+        assertThat(successor.failure()).contains("faster");
         assertThat(copy.isOver()).isFalse();
     }
 

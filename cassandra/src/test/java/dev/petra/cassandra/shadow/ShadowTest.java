@@ -63,7 +63,7 @@ class ShadowTest {
 
     /** It may have missed what came since. */
     @Test
-    void whatIsTakenIntoItsTableIsNoShadowAnyMore() {
+    void whatIsToBecomeItsTableIsNoShadowAnyMore() {
         Shadow shadow = new Shadow(cfs, factory, null);
         ShadowCopy copy =
                 new ShadowCopy(
@@ -84,7 +84,7 @@ class ShadowTest {
         assertThat(shadow.promotedCopy()).isSameAs(copy);
         assertThat(copy.isOver()).isFalse();
 
-        // By another ALTER: it was sealed for the one before.
+        // By another ALTER: what was made of it for the one before may lack what came since.
         shadow.promote();
         assertThat(copy.isOver()).isTrue();
     }

@@ -49,8 +49,8 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
 
 /**
- * A shadow that becomes its table, in many parts, and what may come between. The clean stop comes
- * first, and a crash that is the kill for another test as well, last.
+ * A shadow that becomes its table, and what may come between. The clean stop comes first, and a
+ * crash that is the kill for another test as well, last.
  */
 @TestMethodOrder(MethodOrderer.OrderAnnotation.class)
 class PromoteIT {
@@ -65,15 +65,17 @@ class PromoteIT {
 
     private static final List<String> STEPS =
             List.of(
+                    "enter Takeover#prepare",
+                    "leave TableGenerations#adopt",
+                    "leave Takeover#prepare",
+                    "enter Takeover#take",
+                    "enter TableGenerations#makeAlive",
+                    "leave TableGenerations#makeAlive",
+                    "leave Takeover#take",
+                    "leave Takeover#trySwitches",
                     "enter Promotion#tryStep",
                     "enter Promotion#complete",
                     "leave Promotion#complete",
-                    "enter Promotion#take",
-                    "enter Promotion#takePart",
-                    "enter Promotion#ingest",
-                    "enter Promotion#makeLive",
-                    "leave Promotion#makeLive",
-                    "leave Promotion#takePart",
                     "enter Promotion#giveUp",
                     "leave Promotion#giveUp",
                     "enter ShadowSource#end",
@@ -82,12 +84,13 @@ class PromoteIT {
 
     private static final List<String> POINTS =
             List.of(
+                    OURS + "migration.Takeover#prepare",
+                    OURS + "migration.Takeover#trySwitches",
+                    OURS + "migration.Takeover#take",
+                    OURS + "table.TableGenerations#adopt",
+                    OURS + "table.TableGenerations#makeAlive",
                     OURS + "migration.Promotion#tryStep",
                     OURS + "migration.Promotion#complete",
-                    OURS + "migration.Promotion#take",
-                    OURS + "migration.Promotion#takePart",
-                    OURS + "migration.Promotion#ingest",
-                    OURS + "migration.Promotion#makeLive",
                     OURS + "migration.Promotion#giveUp",
                     OURS + "migration.MigrateIn#finish",
                     OURS + "shadow.ShadowStore#doubled",
@@ -120,8 +123,7 @@ class PromoteIT {
                                                         "memtable",
                                                         Map.of(
                                                                 "configurations",
-                                                                Map.of("rocks_shadow", shadow())))),
-                                        "-Dpetra.promotion.slice_bytes=2000"));
+                                                                Map.of("rocks_shadow", shadow()))))));
         session = node.plainSession();
         TestNode.createKeyspace(session, "ks", 1);
     }
@@ -213,7 +215,7 @@ class PromoteIT {
 
     private static void awaitPromoted(String table) throws Exception {
         awaitMigrated(table);
-        node.awaitLog("The shadow of ks." + table + " is in the table's store", PATIENCE);
+        node.awaitLog("The shadow of ks." + table + " is its store", PATIENCE);
     }
 
     private static void awaitRefused(String table, String reason) throws Exception {
@@ -328,10 +330,11 @@ class PromoteIT {
         }
     }
 
-    /** At the last moment, or between two parts. */
+    /** Before the table's memtable is switched, or after it. */
     static List<String> whileItHides() {
         return Drawn.of(
-                "PromoteIT, hidden", List.of("enter Promotion#giveUp", "leave Promotion#takePart"));
+                "PromoteIT, hidden",
+                List.of("enter Takeover#trySwitches", "enter Promotion#giveUp"));
     }
 
     @ParameterizedTest
@@ -343,25 +346,24 @@ class PromoteIT {
         writeOld(table);
         assertThat(rows(table)).containsExactly(1);
         crashes.release();
-        awaitRefused(table, "something that was written (timestamp 15)");
+        awaitMigrated(table);
         assertThat(rows(table)).containsExactly(1);
         assertThat(keys(table)).hasSize(KEYS);
     }
 
-    /** It was acknowledged before, though the shadow was not told of it yet. */
+    /** It was acknowledged before, and is shown, though the shadow was not told of it yet. */
     @Test
     void whatIsNotLookedAtYetIsWaitedFor() throws Exception {
-        createUnpurged("unseen");
-        hold("enter Promotion#giveUp", "unseen");
-        crashes.holdAlso("enter", "ShadowCopy#looked");
+        createPurged("unseen");
+        crashes.hold("enter", "ShadowCopy#looked");
         writeOld("unseen");
         crashes.awaitHeld();
-        crashes.releaseOthers("enter", "ShadowCopy#looked");
+        alter("unseen", "rocks");
         TimeUnit.SECONDS.sleep(3);
         assertThat(sstables("unseen")).isNotEmpty();
         crashes.release();
         awaitRefused("unseen", "something that was written (timestamp 15)");
-        assertThat(rows("unseen")).containsExactly(1);
+        assertThat(rows("unseen")).containsExactly(1, 2);
     }
 
     /** It was to be kept for longer since. */
@@ -370,11 +372,24 @@ class PromoteIT {
         createUnpurged("longer");
         session.execute("ALTER TABLE ks.longer WITH gc_grace_seconds = 1000");
         alter("longer", "rocks");
-        awaitRefused(
-                "longer",
-                "gc_grace_seconds of the table was shorter before, or the clock was ahead");
+        awaitPromoted("longer");
+        node.nodetool("compact", "ks", "longer");
         writeOld("longer");
         assertThat(rows("longer")).containsExactly(1);
+    }
+
+    /** An error while what is made becomes the table's: it is made once more, of the SSTables. */
+    @Test
+    void aStoreThatCannotBecomeTheTablesIsNot() throws Exception {
+        List<Writer> before = fillByWriters("failed");
+        shadow("failed");
+        crashes.fail("leave", "TableGenerations#makeAlive");
+        alter("failed", "rocks");
+        awaitMigrated("failed");
+        check(before);
+        List<Writer> after = write("failed", 1);
+        halt(after);
+        check(after);
     }
 
     /**
@@ -443,7 +458,7 @@ class PromoteIT {
 
     /** Of every kind of deletion, from an SSTable of its own. */
     @Test
-    void whatADeletionHidesInTheShadowGoesWithIt() throws Exception {
+    void whatADeletionHidesInTheShadowGoesWithItLater() throws Exception {
         create(
                 "both",
                 "gc_grace_seconds = 0 AND compaction = {'class': 'SizeTieredCompactionStrategy',"
@@ -473,7 +488,8 @@ class PromoteIT {
         assertThat(session.execute("SELECT k, c FROM ks.both").all())
                 .hasSize(KEYS)
                 .allMatch(row -> row.getInt("c") == 1);
-        // The deletions are gone as well.
+        // The deletions go by a compaction, as those of any table in the engine.
+        node.nodetool("compact", "ks", "both");
         session.execute(
                 "UPDATE ks.both USING TIMESTAMP 16 SET v = 'late' WHERE k IN (1, 2, 3, 4, 5) AND"
                         + " c = 2");
@@ -496,11 +512,13 @@ class PromoteIT {
                 "INSERT INTO ks." + table + " (k, c, v) VALUES (1, 2, 'x') USING TIMESTAMP 15");
     }
 
+    /** The shadow has the deletion until it may purge as any table in the engine. */
     @Test
-    void whatTheTableHasPurgedHidesNothingThatIsWrittenLater() throws Exception {
+    void whatTheTableHasPurgedIsPurgedInTheEngineToo() throws Exception {
         createPurged("purged");
         alter("purged", "rocks");
         awaitPromoted("purged");
+        node.nodetool("compact", "ks", "purged");
         writeOld("purged");
         assertThat(rows("purged")).containsExactly(1, 2);
     }
@@ -508,11 +526,7 @@ class PromoteIT {
     static List<String> whileItIsPurged() {
         return Drawn.of(
                 "PromoteIT, purged",
-                List.of(
-                        "enter Promotion#tryStep",
-                        "enter Promotion#takePart",
-                        "leave Promotion#takePart",
-                        "enter Promotion#giveUp"));
+                List.of("enter Takeover#prepare", "enter Takeover#trySwitches"));
     }
 
     @ParameterizedTest
@@ -527,6 +541,19 @@ class PromoteIT {
         awaitRefused(table, "something that was written (timestamp 15)");
         assertThat(rows(table)).containsExactly(1, 2);
         assertThat(keys(table)).hasSize(KEYS);
+    }
+
+    /** It is never shown: as in a replica that has not purged the deletion yet. */
+    @Test
+    void whatIsWrittenLateAfterTheSwitchIsHiddenFromThenOn() throws Exception {
+        createPurged("after");
+        hold("enter Promotion#giveUp", "after");
+        writeOld("after");
+        assertThat(rows("after")).containsExactly(1);
+        crashes.release();
+        awaitPromoted("after");
+        assertThat(rows("after")).containsExactly(1);
+        assertThat(keys("after")).hasSize(KEYS);
     }
 
     @Test
@@ -554,23 +581,24 @@ class PromoteIT {
         TimeUnit.SECONDS.sleep(2);
         shadow("kept");
         alter("kept", "rocks");
-        awaitRefused("kept", "the table keeps deletions whose grace has passed");
+        awaitPromoted("kept");
+        node.nodetool("compact", "ks", "kept");
         writeOld("kept");
         assertThat(rows("kept")).containsExactly(1);
     }
 
-    /** Nobody has looked at it, and a deletion past its grace may hide what is in it. */
+    /** It is none of those that the shadow had. */
     @Test
-    void anSSTableThatComesMeanwhileHasTheOthersMigrated() throws Exception {
+    void anSSTableThatComesMeanwhileIsMigrated() throws Exception {
         create("source", "");
         writeOld("source");
         session.execute("INSERT INTO ks.source (k, c, v) VALUES (5, 777, 'imported')");
         createUnpurged("target");
-        hold("leave Promotion#takePart", "target");
+        hold("enter Promotion#giveUp", "target");
         node.load("ks", "source", "target", directory.resolve("load"));
         assertThat(rows("target")).containsExactly(1);
         crashes.release();
-        awaitRefused("target", "SSTables came meanwhile");
+        awaitPromoted("target");
         assertThat(session.execute("SELECT v FROM ks.target WHERE k = 5 AND c = 777").one())
                 .isNotNull();
         assertThat(rows("target")).containsExactly(1);
@@ -582,7 +610,7 @@ class PromoteIT {
     @Order(1)
     void statementsMeanwhileAndADamagedShadow() throws Exception {
         List<String> altered = new ArrayList<>();
-        for (String point : List.of("enter Promotion#takePart", "leave Promotion#makeLive")) {
+        for (String point : List.of("enter Promotion#complete", "enter Promotion#giveUp")) {
             altered.add(name("altered", point));
             alterMeanwhile(altered.get(altered.size() - 1), point);
         }
@@ -695,7 +723,7 @@ class PromoteIT {
     private static void damagedShadowIsRefused() throws Exception {
         awaitCaughtUp("damaged");
         alter("damaged", "rocks");
-        awaitRefused("damaged", "it cannot be read, or not written anew");
+        awaitRefused("damaged", "");
         assertThat(keys("damaged")).hasSize(DAMAGED);
     }
 
@@ -709,7 +737,7 @@ class PromoteIT {
     static List<String> whileItIsDropped() {
         return Drawn.of(
                 "PromoteIT, dropped",
-                List.of("enter Promotion#takePart", "leave Promotion#makeLive"));
+                List.of("enter Takeover#trySwitches", "enter Promotion#giveUp"));
     }
 
     @ParameterizedTest
@@ -767,8 +795,9 @@ class PromoteIT {
         assertThat(sum).isEqualTo(added.get());
     }
 
+    /** A shadow has no entries. */
     @Test
-    void anIndexHasAllRows() throws Exception {
+    void aTableWithAnIndexIsMigratedFromItsSSTables() throws Exception {
         create("indexed", "");
         fill("indexed");
         session.execute("CREATE INDEX by_c ON ks.indexed (c) USING 'sai'");
@@ -777,8 +806,32 @@ class PromoteIT {
         session.execute("INSERT INTO ks.indexed (k, c, v) VALUES (-1, 1, 'before')");
         alter("indexed", "rocks");
         session.execute("INSERT INTO ks.indexed (k, c, v) VALUES (-2, 1, 'after')");
-        awaitPromoted("indexed");
+        awaitRefused("indexed", "the table has indexes");
         TestNode.awaitQueryable(session, "by_c", PATIENCE);
         assertThat(session.execute("SELECT k FROM ks.indexed WHERE c = 1").all()).hasSize(KEYS + 2);
+    }
+
+    /** From before it is altered back to after: its shadow goes on, or is made anew. */
+    @Test
+    void aTableThatIsAlteredBackMeanwhile() throws Exception {
+        List<Writer> before = fillByWriters("back");
+        shadow("back");
+        hold("enter Takeover#trySwitches", "back");
+        List<Writer> during = write("back", 1);
+        alter("back", "rocks_shadow");
+        crashes.release();
+        awaitCaughtUp("back");
+        halt(during);
+        check(before);
+        check(during);
+        TestNode.await(
+                "nothing is left",
+                PATIENCE,
+                () -> !Files.exists(files("back").directory().resolve("rocksdb")));
+        damage("back");
+        alter("back", "rocks");
+        awaitPromoted("back");
+        check(before);
+        check(during);
     }
 }

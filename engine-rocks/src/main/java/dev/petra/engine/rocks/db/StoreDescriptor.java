@@ -153,6 +153,9 @@ public final class StoreDescriptor {
         try (var files = Files.newDirectoryStream(source)) {
             Files.createDirectory(directory);
             for (Path each : files) if (Files.isRegularFile(each)) copyInto(each);
+            // The names of the files that are linked.
+            DurableFile.syncNames(directory);
+            DurableFile.syncParent(directory);
         } catch (IOException e) {
             throw new FSWriteError(e, directory);
         }
@@ -171,7 +174,9 @@ public final class StoreDescriptor {
                 logger.debug("{} is copied, since it cannot be linked", file, e);
             }
         }
-        Files.copy(file, directory.resolve(name));
+        Path copy = directory.resolve(name);
+        Files.copy(file, copy);
+        DurableFile.sync(copy);
     }
 
     /** Also if all that is there is the first step of a creation that a crash ended. */

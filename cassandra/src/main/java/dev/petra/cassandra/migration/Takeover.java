@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.cassandra.migration;
+
+import dev.petra.cassandra.PetraMemtableFactory;
+import dev.petra.cassandra.engine.EngineKey;
+import dev.petra.cassandra.engine.Engines;
+import dev.petra.cassandra.host.Host;
+import dev.petra.cassandra.index.StoreIndexes;
+import dev.petra.cassandra.shadow.ShadowSource;
+import dev.petra.cassandra.table.EngineMemtable;
+import dev.petra.cassandra.table.TableGenerations;
+import dev.petra.cassandra.table.TableRegistry;
+import dev.petra.cassandra.table.Truncation;
+import java.time.Duration;
+import java.util.Map;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.TimeUnit;
+import java.util.function.BooleanSupplier;
+import org.apache.cassandra.db.ColumnFamilyStore;
+import org.apache.cassandra.db.ColumnFamilyStore.FlushReason;
+import org.apache.cassandra.db.Keyspace;
+import org.apache.cassandra.db.compaction.TimeWindowCompactionStrategy;
+import org.apache.cassandra.io.FSError;
+import org.apache.cassandra.io.sstable.format.SSTableReader;
+import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Makes a table's shadow its store, when the table was altered into the engine. Until that is
+ * prepared its memtable stays Cassandra's. Then the memtable is switched to the store, which lacks
+ * nothing, and {@link Promotion} gives the SSTables up unread. {@code docs/shadow-design.md} says
+ * why nothing is lost by it, and nothing comes back.
+ *
+ * <p>If it cannot be, the table goes in as without a shadow. Thread-safe.
+ */
+final class Takeover {
+    private static final Logger logger = LoggerFactory.getLogger(Takeover.class);
+
+    /** What a table waits for, whose shadow is prepared. */
+    static final String STATE = "its shadow becomes its store when its files are verified";
+
+    /** How often the switch is tried: whenever an SSTable came meanwhile, once more. */
+    private static final int ATTEMPTS = 60;
+
+    /** How long writes that have ended in the table may take to be in the shadow. */
+    private static final Duration PATIENCE = Duration.ofMinutes(1);
+
+    private static final Map<ColumnFamilyStore, Takeover> all = new ConcurrentHashMap<>();
+
+    /** One at a time: each may keep writes in memory. */
+    private static final ExecutorService thread =
+            Executors.newSingleThreadExecutor(
+                    work -> {
+                        Thread made = new Thread(work, "PetraTakeover");
+                        made.setDaemon(true);
+                        return made;
+                    });
+
+    private final ColumnFamilyStore cfs;
+    private final EngineKey engine;
+    private final ShadowSource shadow;
+
+    /** Null until it is prepared. */
+    private volatile @Nullable TableGenerations stores;
+
+    /** The table's SSTables while the switch may be; null otherwise. */
+    private volatile @Nullable Set<SSTableReader> expected;
+
+    private volatile boolean isTaken;
+
+    private volatile boolean isOver;
+
+    private Takeover(ColumnFamilyStore cfs, EngineKey engine, ShadowSource shadow) {
+        this.cfs = cfs;
+        this.engine = engine;
+        this.shadow = shadow;
+    }
+
+    /** Why the shadow does not become the store. */
+    private static final class Refused extends RuntimeException {
+        private static final long serialVersionUID = 1;
+
+        Refused(String reason) {
+            super(reason);
+        }
+    }
+
+    /**
+     * Begins, if the table has a shadow that may become its store. Does not block: the caller holds
+     * the table's memtables.
+     */
+    static boolean begin(ColumnFamilyStore cfs, EngineKey engine) {
+        ShadowSource.announce(cfs);
+        ShadowSource shadow = ShadowSource.of(cfs);
+        if (shadow == null) return false;
+        Takeover begun = new Takeover(cfs, engine, shadow);
+        try {
+            begun.check();
+        } catch (Refused e) {
+            begun.tell(e);
+            return false;
+        }
+        shadow.prepared(begun::isGoingOnAndWanted);
+        all.put(cfs, begun);
+        thread.execute(begun::run);
+        return true;
+    }
+
+    /** The one that is under way, or null. */
+    static @Nullable Takeover of(ColumnFamilyStore cfs) {
+        return all.get(cfs);
+    }
+
+    /** Whether the table is to have another memtable of Cassandra's until this is over. */
+    boolean isGoingOn() {
+        return !isOver;
+    }
+
+    private boolean isGoingOnAndWanted() {
+        return isGoingOn() && isWanted();
+    }
+
+    private void tell(Throwable reason) {
+        String refused =
+                "The shadow of {} does not become the table, whose SSTables are migrated: {}";
+        if (reason instanceof Refused) logger.info(refused, cfs.metadata, reason.getMessage());
+        else logger.warn(refused, cfs.metadata, reason.getMessage(), reason);
+    }
+
+    private void run() {
+        try {
+            prepare();
+            trySwitches();
+        } catch (RuntimeException | Error e) {
+            if (isWanted()) tell(e);
+            else logger.debug("The table {} was dropped or altered", cfs.metadata, e);
+        } finally {
+            end();
+        }
+    }
+
+    /** Whatever is thrown here, the table stays where its data is, and is tried again. */
+    private void end() {
+        isOver = true;
+        try {
+            if (!isTaken) {
+                shadow.abandon();
+                abandon();
+                // The other way in.
+                if (isWanted()) switchMemtable();
+                else {
+                    TableLifecycle.letIn(cfs);
+                    ShadowSource.end(cfs);
+                }
+            }
+        } catch (RuntimeException | FSError e) {
+            logger.error("{} is not in its engine yet; this is tried again", cfs.metadata, e);
+        } finally {
+            shadow.endSwitch();
+            shadow.prepared(() -> false);
+            all.remove(cfs, this);
+        }
+    }
+
+    private void abandon() {
+        TableGenerations present = stores;
+        stores = null;
+        if (present == null) return;
+        present.close();
+        present.deleteDirectory();
+    }
+
+    private void prepare() {
+        // Nobody has read most of it, and then the SSTables go.
+        shadow.verify();
+        check();
+        shadow.beginCopy();
+        // What has begun before does not go to the successor, and is in the shadow by now.
+        awaitTold();
+        // Else something is being copied to the shadow alone.
+        if (!shadow.isCaughtUp()) throw new Refused("it does not have all of the table");
+        check();
+        // Nobody else opens the table's stores meanwhile: whoever asks for a memtable is given one
+        // of Cassandra's.
+        TableGenerations made =
+                TableGenerations.adopt(
+                        cfs.name,
+                        cfs.metadata,
+                        () -> Engines.get(engine),
+                        shadow.tableDirectory(),
+                        TableRegistry.directories(cfs),
+                        configuration(),
+                        shadow::copyTo);
+        made.beforeFirstUse(store -> StoreIndexes.defineIn(cfs, store));
+        stores = made;
+        shadow.open(made.current().writable());
+        shadow.lookFirst();
+    }
+
+    private void trySwitches() {
+        for (int attempt = 1; !isTaken; attempt++) {
+            check();
+            Set<SSTableReader> before = ShadowSource.sstables(cfs);
+            for (SSTableReader sstable : before)
+                if (sstable.getSSTableMetadata().hasLegacyCounterShards)
+                    throw new Refused("SSTables have counts from before Cassandra 2.1");
+            // Whatever is in these SSTables, or was purged with them, is in the store, and durable.
+            awaitTold();
+            made().current().writable().syncLog();
+            check();
+            expected = before;
+            if (shadow.isCaughtUp() && ShadowSource.sstables(cfs).equals(before)) switchMemtable();
+            expected = null;
+            shadow.endSwitch();
+            if (isTaken) return;
+            if (attempt == ATTEMPTS)
+                throw new Refused("SSTables came, or were compacted, at each attempt");
+            pause(1000);
+        }
+    }
+
+    private String configuration() {
+        return cfs.metadata().params.memtable.configurationKey();
+    }
+
+    private TableGenerations made() {
+        TableGenerations present = stores;
+        if (present == null) throw new IllegalStateException("It is not prepared");
+        return present;
+    }
+
+    /** Until all writes that had begun by now are in the table, the shadow and its successor. */
+    private void awaitTold() {
+        Keyspace.writeOrder.awaitNewBarrier();
+        BooleanSupplier told = shadow.toldOfAll();
+        long deadline = System.nanoTime() + PATIENCE.toNanos();
+        while (!told.getAsBoolean()) {
+            check();
+            if (System.nanoTime() - deadline > 0)
+                throw new Refused("it does not keep up with the table's writes");
+            pause(1);
+        }
+    }
+
+    private static void pause(int millis) {
+        try {
+            TimeUnit.MILLISECONDS.sleep(millis);
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+            throw new Refused("interrupted");
+        }
+    }
+
+    /** Whether the table is to be in the engine, and is not. */
+    private boolean isWanted() {
+        return !Migrations.areStopped()
+                && cfs.isValid()
+                && !TableRegistry.isBeingDropped(cfs)
+                && cfs.metadata().params.memtable.factory() instanceof PetraMemtableFactory wanted
+                && wanted.engine().equals(engine)
+                && !(cfs.getCurrentMemtable() instanceof EngineMemtable);
+    }
+
+    private void check() {
+        String reason = reason();
+        if (reason != null) throw new Refused(reason);
+    }
+
+    private @Nullable String reason() {
+        if (!isWanted()) return "the table was altered or dropped, or the node shuts down";
+        // Its files are not in the order of their windows.
+        if (cfs.metadata().params.compaction.klass() == TimeWindowCompactionStrategy.class)
+            return "the table has time windows";
+        // The shadow has no entries.
+        if (!cfs.indexManager.listIndexes().isEmpty()) return "the table has indexes";
+        return shadow.doubt();
+    }
+
+    /** {@link TableLifecycle#next} asks for {@link #take}, if it is still to be. */
+    private void switchMemtable() {
+        Host.current()
+                .betweenSchemaChanges(
+                        () -> {
+                            if (!isWanted()) return;
+                            TableLifecycle.letIn(cfs);
+                            // Cassandra logs a flush that fails.
+                            var unused =
+                                    cfs.switchMemtableIfCurrent(
+                                            cfs.getCurrentMemtable(), FlushReason.SCHEMA_CHANGE);
+                        });
+    }
+
+    /**
+     * The table's stores, of which the next memtable is to be. The caller holds the table's
+     * memtables and the lock of {@link TableRegistry}.
+     *
+     * @return null if it is not to be now; nothing has changed then
+     * @throws org.apache.cassandra.io.FSWriteError if that cannot be made durable; they are garbage
+     *     then
+     */
+    @Nullable TableGenerations take() {
+        Set<SSTableReader> before = expected;
+        TableGenerations present = stores;
+        if (before == null || present == null || isOver || Truncation.isRunning()) return null;
+        shadow.beginSwitch();
+        if (reason() != null || !shadow.handOver(before)) {
+            shadow.endSwitch();
+            return null;
+        }
+        long migration = present.migration().begin(configuration());
+        present.makeAlive();
+        isTaken = true;
+        Migrations.begin(new MigrateIn(cfs, present, migration));
+        return present;
+    }
+}

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.cassandra.shadow;
+
+import dev.petra.engine.TableStore;
+import java.util.ArrayDeque;
+import java.util.Deque;
+import org.apache.cassandra.db.partitions.PartitionUpdate;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * The store that is to become a table's: a copy of its shadow as of one moment, and what was written
+ * to the shadow since. That is kept in memory until the copy is open. Thread-safe.
+ */
+final class Successor {
+    /** Heap that updates which are kept may hold. */
+    static final long MAX_BYTES = 64L << 20;
+
+    private final Deque<PartitionUpdate> kept = new ArrayDeque<>();
+    private long keptBytes;
+    private @Nullable TableStore store;
+    private volatile @Nullable String failure;
+
+    /** Why it lacks something; null if it does not. */
+    @Nullable String failure() {
+        return failure;
+    }
+
+    /** It lacks something. */
+    void fail(String reason) {
+        synchronized (this) {
+            if (failure == null) failure = reason;
+            kept.clear();
+            keptBytes = 0;
+        }
+    }
+
+    /** Takes what the shadow has. Throws nothing. */
+    void write(PartitionUpdate update) {
+        TableStore opened;
+        synchronized (this) {
+            if (failure != null) return;
+            opened = store;
+            if (opened == null) {
+                keep(update);
+                return;
+            }
+        }
+        write(opened, update);
+    }
+
+    private void keep(PartitionUpdate update) {
+        keptBytes += DoubledWrites.heapBytes(update);
+        if (keptBytes > MAX_BYTES) fail("writes came faster than it could be opened");
+        else kept.add(update);
+    }
+
+    private void write(TableStore opened, PartitionUpdate update) {
+        String refused = StalledWrites.write(opened, update, () -> failure != null);
+        if (refused != null) fail(refused);
+    }
+
+    /**
+     * Writes what was kept, and has writes go there from now on. Those that end while this goes on
+     * are there when it has returned.
+     */
+    void open(TableStore opened) {
+        while (true) {
+            Deque<PartitionUpdate> batch;
+            synchronized (this) {
+                if (failure != null) return;
+                if (kept.isEmpty()) {
+                    store = opened;
+                    return;
+                }
+                batch = new ArrayDeque<>(kept);
+                kept.clear();
+            }
+            for (PartitionUpdate update : batch) {
+                write(opened, update);
+                synchronized (this) {
+                    keptBytes -= DoubledWrites.heapBytes(update);
+                }
+            }
+        }
+    }
+}
