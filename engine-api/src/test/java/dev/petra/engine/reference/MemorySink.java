@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.engine.reference;
 
+import dev.petra.engine.stream.SliceStages;
 import dev.petra.engine.stream.SliceWriter;
 import dev.petra.engine.stream.StreamHead;
 import dev.petra.engine.stream.StreamSink;
@@ -8,12 +9,7 @@ import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.util.ArrayList;
 import java.util.Collection;
-import java.util.HashMap;
-import java.util.HashSet;
 import java.util.List;
-import java.util.Map;
-import java.util.Objects;
-import java.util.Set;
 import org.apache.cassandra.db.partitions.PartitionUpdate;
 import org.apache.cassandra.dht.Range;
 import org.apache.cassandra.dht.Token;
@@ -21,10 +17,8 @@ import org.apache.cassandra.dht.Token;
 /** Slices held until they are all there, then merged in under one lock. */
 final class MemorySink implements StreamSink {
     private final MemoryStore store;
-    private final StreamHead head;
     private final Collection<Range<Token>> owned;
-    private final Set<Integer> begun = new HashSet<>();
-    private final Map<Integer, List<PartitionUpdate>> ended = new HashMap<>();
+    private final SliceStages<List<PartitionUpdate>> slices;
     private boolean live;
     private boolean closed;
 
@@ -36,8 +30,8 @@ final class MemorySink implements StreamSink {
             throw new IllegalArgumentException(
                     "The store of " + store.spec().displayName() + " cannot take " + head);
         this.store = store;
-        this.head = head;
         this.owned = List.copyOf(owned);
+        this.slices = new SliceStages<>(store.spec().displayName(), head.slices());
     }
 
     private synchronized void checkOpen() {
@@ -48,16 +42,14 @@ final class MemorySink implements StreamSink {
     @Override
     public synchronized SliceWriter begin(int slice) {
         checkOpen();
-        if (!begun.add(Objects.checkIndex(slice, head.slices())))
-            throw new IllegalStateException("Slice " + slice + " is here already, or coming.");
+        slices.begin(slice);
         return new Writer(slice);
     }
 
     @Override
     public synchronized void verify() throws IOException {
         checkOpen();
-        for (int slice = 0; slice < head.slices(); slice++)
-            if (!ended.containsKey(slice)) throw new IOException("Slice " + slice + " is missing.");
+        slices.all();
     }
 
     @Override
@@ -67,7 +59,7 @@ final class MemorySink implements StreamSink {
         store.acquire();
         try {
             List<PartitionUpdate> all = new ArrayList<>();
-            ended.values().forEach(all::addAll);
+            slices.all().forEach(all::addAll);
             store.ingest(all);
             live = true;
         } finally {
@@ -84,7 +76,6 @@ final class MemorySink implements StreamSink {
     @Override
     public synchronized void close() {
         closed = true;
-        ended.clear();
     }
 
     private final class Writer implements SliceWriter {
@@ -131,9 +122,7 @@ final class MemorySink implements StreamSink {
         @Override
         public void end() {
             check();
-            synchronized (MemorySink.this) {
-                ended.put(slice, updates);
-            }
+            slices.staged(slice, updates);
             open = false;
             whole = true;
         }
@@ -141,10 +130,7 @@ final class MemorySink implements StreamSink {
         @Override
         public void close() {
             open = false;
-            if (!whole)
-                synchronized (MemorySink.this) {
-                    begun.remove(slice);
-                }
+            if (!whole) slices.torn(slice);
             // Closed again, it must not free a slice that another has begun.
             whole = true;
         }

@@ -95,7 +95,8 @@ public class IncomingSlicesStress {
         }
     }
 
-    private void receive(int slice) {
+    /** Receives one of two slices, each without a block. */
+    static void receive(IncomingSlices session, int slice) {
         try (DataInputBuffer in = new DataInputBuffer(SLICES[slice])) {
             session.receive(in, (number, head) -> bytes -> {});
         } catch (IOException e) {
@@ -109,8 +110,8 @@ public class IncomingSlicesStress {
     /** Receives both slices. */
     @Actor
     public void receiver() {
-        receive(0);
-        receive(1);
+        receive(session, 0);
+        receive(session, 1);
     }
 
     /** Ends the session. */

@@ -14,7 +14,12 @@ class SlicesStressTest {
 
     @Test
     @Timeout(value = 1, unit = TimeUnit.DAYS)
-    void aStoreIsReleasedOnceWhicheverThreadIsLast() throws Exception {
-        Jcstress.run(directory, OutgoingSliceStress.class, IncomingSlicesStress.class);
+    void aStoreIsReleasedOnceAndASliceIsTakenOnceWhicheverThreadIsLast() throws Exception {
+        Jcstress.run(
+                directory,
+                OutgoingSliceStress.class,
+                IncomingSlicesStress.class,
+                IngestStress.class,
+                SliceStagesStress.class);
     }
 }

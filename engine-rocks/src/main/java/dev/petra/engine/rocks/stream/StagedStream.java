@@ -10,6 +10,7 @@ import dev.petra.engine.rocks.stream.StagedSlice.Staged;
 import dev.petra.engine.rocks.stream.StagedSlice.Whole;
 import dev.petra.engine.rocks.write.WritePath;
 import dev.petra.engine.stream.PledgedRoom;
+import dev.petra.engine.stream.SliceStages;
 import dev.petra.engine.stream.SliceWriter;
 import dev.petra.engine.stream.StreamHead;
 import dev.petra.engine.stream.StreamSink;
@@ -28,7 +29,6 @@ import java.util.Objects;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.atomic.AtomicReference;
-import java.util.concurrent.atomic.AtomicReferenceArray;
 import java.util.concurrent.locks.LockSupport;
 import java.util.function.BooleanSupplier;
 import java.util.function.Function;
@@ -57,23 +57,13 @@ public final class StagedStream implements StreamSink {
     /** How long a stream waits for columns that never come, all of its slices together. */
     private static final long SCHEMA_NANOS = TimeUnit.SECONDS.toNanos(5);
 
-    /** The state of a slice. */
-    private enum Stage {
-        EXPECTED,
-        RECEIVING,
-        STAGED
-    }
-
     private final StoreContext store;
     private final Ingester ingester;
     private final StagedTerms terms;
     private final StreamHead head;
     private final Path directory;
     private final List<TokenRanges.KeyRange> notOwned;
-    private final AtomicReferenceArray<Stage> stages;
-
-    /** The slices that are staged; null for the others. */
-    private final AtomicReferenceArray<@Nullable Slice> slices;
+    private final SliceStages<Slice> slices;
 
     /** A slice that is staged. */
     private record Slice(Whole rows, Whole large) {}
@@ -132,9 +122,7 @@ public final class StagedStream implements StreamSink {
                             + head
                             + ".");
         this.notOwned = TokenRanges.gaps(owned, store.partitionKeys());
-        this.stages = new AtomicReferenceArray<>(head.slices());
-        for (int i = 0; i < head.slices(); i++) stages.set(i, Stage.EXPECTED);
-        this.slices = new AtomicReferenceArray<>(head.slices());
+        this.slices = new SliceStages<>(store.name(), head.slices());
     }
 
     private void refuseUnless(boolean fits, String what) {
@@ -175,19 +163,16 @@ public final class StagedStream implements StreamSink {
     @Override
     public SliceWriter begin(int slice) {
         checkOpen();
-        Objects.checkIndex(slice, stages.length());
-        if (!stages.compareAndSet(slice, Stage.EXPECTED, Stage.RECEIVING))
-            throw new IllegalStateException("Slice " + slice + " is here already, or coming.");
+        slices.begin(slice);
         return new StagedSlice(this, store, slice);
     }
 
     void ended(int slice, Whole rows, Whole large) {
-        slices.set(slice, new Slice(rows, large));
-        stages.set(slice, Stage.STAGED);
+        slices.staged(slice, new Slice(rows, large));
     }
 
     void torn(int slice) {
-        stages.set(slice, Stage.EXPECTED);
+        slices.torn(slice);
     }
 
     void undeleted(IOException e) {
@@ -219,26 +204,12 @@ public final class StagedStream implements StreamSink {
         }
     }
 
-    private IOException wrong(int slice, String what) {
-        return new IOException("Slice %d for %s: %s".formatted(slice, store.name(), what));
-    }
-
-    private List<Slice> all() throws IOException {
-        List<Slice> all = new ArrayList<>();
-        for (int i = 0; i < slices.length(); i++) {
-            Slice slice = slices.get(i);
-            if (slice == null) throw wrong(i, "it has not come");
-            all.add(slice);
-        }
-        return all;
-    }
-
     @Override
     public synchronized void verify() throws IOException {
         checkOpen();
         List<Staged> staged = files;
         if (staged == null) {
-            List<Slice> all = all();
+            List<Slice> all = slices.all();
             staged = new ArrayList<>();
             // Large cells come before the rows that refer to them, and rows in the order of their
             // keys, where a deletion comes before what it hides.
@@ -259,7 +230,9 @@ public final class StagedStream implements StreamSink {
             byte[] first = of.first();
             if (first == null) continue;
             if (Arrays.compareUnsigned(last, first) >= 0)
-                throw wrong(i, "its keys are not behind those of the slices before");
+                throw new IOException(
+                        "Slice %d for %s: its keys are not behind those of the slices before"
+                                .formatted(i, store.name()));
             List<Staged> more = of.files();
             Staged begin = more.get(0);
             staged.add(new Staged(begin.path(), begin.isData(), isWithin(last, first)));
@@ -310,7 +283,7 @@ public final class StagedStream implements StreamSink {
         List<Path> data = paths(all.subList(live, next), true);
         List<Path> large = paths(all.subList(live, next), false);
         int flags = 0;
-        for (Slice slice : all()) flags |= slice.rows().flags() | slice.large().flags();
+        for (Slice slice : slices.all()) flags |= slice.rows().flags() | slice.large().flags();
         BooleanSupplier isPrepared = () -> data.isEmpty() || terms.areAdded(data);
         tried |= next > live;
         if (next == live || ingester.ingest(data, large, flags, isPrepared)) live = next;
