@@ -62,7 +62,10 @@ public final class Database implements AutoCloseable {
     /** How long a writer may take from an error of RocksDB's until it says so. */
     private static final long FULL_PATIENCE_NANOS = TimeUnit.SECONDS.toNanos(1);
 
-    /** Of {@code DBImpl::WriteOptionsFile}, after the options are set. */
+    /**
+     * Of {@code DBImpl::WriteOptionsFile}, after the options are set. A text, since RocksDB's C
+     * API, which {@link MutableOptions} calls, gives errors without their codes.
+     */
     private static final String NOT_PERSISTED = "Unable to persist options";
 
     private final String name;

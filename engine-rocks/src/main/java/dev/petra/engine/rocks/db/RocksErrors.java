@@ -16,7 +16,10 @@ import org.rocksdb.Status;
 
 /** RocksDB's errors as those of the SPI, naming the table and the mend. */
 public final class RocksErrors {
-    /** As in {@code env/io_posix.cc}. */
+    /**
+     * As in {@code env/io_posix.cc}. By the text, as {@link #SYNC}: no code of a {@link Status}
+     * says which file it was and what was done with it, and a line of RocksDB's log has no status.
+     */
     private static final Pattern APPEND =
             Pattern.compile("While appending to file: .*\\d\\.log\\b");
 
