@@ -75,36 +75,36 @@ final class ShadowCommand implements Runnable {
         /**
          * @param comparison the last one by {@code petra compare}, or null
          */
-        private record Shadow(Node node, Row figures, @Nullable Row comparison) {
+        private record Shadow(Node node, Row metrics, @Nullable Row comparison) {
             String table() {
-                return name(figures);
+                return name(metrics);
             }
 
             long count(String column) {
-                return figures.getLong(column);
+                return metrics.getLong(column);
             }
 
             /** A node of an older version has not all columns. */
             boolean has(String column) {
-                return figures.getColumnDefinitions().contains(column);
+                return metrics.getColumnDefinitions().contains(column);
             }
 
             double micros(String column) {
-                return figures.getDouble(column);
+                return metrics.getDouble(column);
             }
 
             boolean isCaughtUp() {
-                return figures.getBoolean("caught_up");
+                return metrics.getBoolean("caught_up");
             }
 
             /** Null if there was none, or the node is of a version that does not tell. */
             @Nullable String lateWrite() {
-                return has("late_write") ? figures.getString("late_write") : null;
+                return has("late_write") ? metrics.getString("late_write") : null;
             }
 
             /** Whether it answers reads or why not; null where nobody wants it to. */
             @Nullable String answers() {
-                String answers = has("answers") ? figures.getString("answers") : null;
+                String answers = has("answers") ? metrics.getString("answers") : null;
                 return answers == null || answers.equals("no: mode is shadow") ? null : answers;
             }
 
@@ -233,7 +233,7 @@ final class ShadowCommand implements Runnable {
                     out.printf(
                             "  %s: %s, %,d different%n",
                             shadow.node(),
-                            shadow.figures().getString("state"),
+                            shadow.metrics().getString("state"),
                             shadow.count("different"));
             }
             Set<Node> with = shadows.stream().map(Shadow::node).collect(Collectors.toSet());

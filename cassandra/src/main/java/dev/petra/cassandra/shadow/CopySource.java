@@ -32,7 +32,7 @@ import org.slf4j.LoggerFactory;
  * </pre>
  *
  * <p>Those of several stops may have equal names: Cassandra gives a number again that no SSTable of
- * the table has. One thread uses it; the others look at its figures only.
+ * the table has. One thread opens and releases it; the others only ask for its size.
  */
 final class CopySource {
     private static final Logger logger = LoggerFactory.getLogger(CopySource.class);

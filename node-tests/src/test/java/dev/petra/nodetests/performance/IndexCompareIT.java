@@ -191,7 +191,7 @@ class IndexCompareIT {
     }
 
     private static double cpuSeconds() {
-        return NODES.values().stream().mapToDouble(NodeFigures::cpuSeconds).sum();
+        return NODES.values().stream().mapToDouble(NodeMetrics::cpuSeconds).sum();
     }
 
     @Test
@@ -214,7 +214,7 @@ class IndexCompareIT {
                     int kind = (i + Math.floorMod(round, 2)) % 2;
                     TestNode node = NODES.get(KINDS.get(kind));
                     settle();
-                    double cpuBefore = NodeFigures.cpuSeconds(node);
+                    double cpuBefore = NodeMetrics.cpuSeconds(node);
                     long begun = System.nanoTime();
                     long sent =
                             new ClosedLoop(SESSIONS.get(KINDS.get(kind)), IN_FLIGHT)
@@ -231,7 +231,7 @@ class IndexCompareIT {
                     settle();
                     if (round < 0) continue;
                     rates[kind][round] = sent / seconds;
-                    cpu[kind][round] = (NodeFigures.cpuSeconds(node) - cpuBefore) / sent * 1e6;
+                    cpu[kind][round] = (NodeMetrics.cpuSeconds(node) - cpuBefore) / sent * 1e6;
                 }
             for (int kind = 0; kind < inserts.length; kind++)
                 System.out.printf(
@@ -367,8 +367,8 @@ class IndexCompareIT {
                 int kind = (i + Math.floorMod(round, 2)) % 2;
                 TestNode node = NODES.get(KINDS.get(kind));
                 CqlSession session = SESSIONS.get(KINDS.get(kind));
-                long readBefore = NodeFigures.readFromDisk(node);
-                double cpuBefore = NodeFigures.cpuSeconds(node);
+                long readBefore = NodeMetrics.readFromDisk(node);
+                double cpuBefore = NodeMetrics.cpuSeconds(node);
                 long begun = System.nanoTime();
                 int asked = 0;
                 for (; System.nanoTime() - begun < ROUND_NANOS; asked++) {
@@ -381,8 +381,8 @@ class IndexCompareIT {
                 }
                 if (round < 0) continue;
                 micros[kind][round] = (System.nanoTime() - begun) / 1e3 / asked;
-                cpu[kind][round] = (NodeFigures.cpuSeconds(node) - cpuBefore) / asked * 1e6;
-                read[kind][round] = (NodeFigures.readFromDisk(node) - readBefore) / 1e3 / asked;
+                cpu[kind][round] = (NodeMetrics.cpuSeconds(node) - cpuBefore) / asked * 1e6;
+                read[kind][round] = (NodeMetrics.readFromDisk(node) - readBefore) / 1e3 / asked;
             }
         Function<Integer, String> figures =
                 kind ->

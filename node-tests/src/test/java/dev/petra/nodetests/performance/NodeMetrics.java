@@ -8,8 +8,8 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 
 /** What the system says of a node's process. */
-final class NodeFigures {
-    private NodeFigures() {}
+final class NodeMetrics {
+    private NodeMetrics() {}
 
     static double cpuSeconds(TestNode node) {
         return ProcessHandle.of(node.process().pid())
@@ -24,7 +24,7 @@ final class NodeFigures {
         return number(node, "io", "read_bytes");
     }
 
-    /** A figure of {@code /proc/<pid>/status}, as {@code VmRSS}, in MiB. */
+    /** A number of {@code /proc/<pid>/status}, as {@code VmRSS}, in MiB. */
     static long mebibytes(TestNode node, String name) {
         return number(node, "status", name) >> 10;
     }

@@ -69,6 +69,6 @@ final class NodeSteps {
 
     /** Without pages of files that are mapped, as Cassandra's own storage has them. */
     private static long residentMib(TestNode node) {
-        return NodeFigures.mebibytes(node, "RssAnon");
+        return NodeMetrics.mebibytes(node, "RssAnon");
     }
 }

@@ -91,7 +91,7 @@ class SoakIT {
                                 });
                 if (System.nanoTime() - report >= 0) {
                     report += Duration.ofSeconds(30).toNanos();
-                    long resident = NodeFigures.mebibytes(node, "VmRSS");
+                    long resident = NodeMetrics.mebibytes(node, "VmRSS");
                     most = Math.max(most, resident);
                     System.out.printf(
                             "SoakIT: %d operations, resident %d MiB (heap %d, native %d)%n",

@@ -210,7 +210,7 @@ class StreamBenchIT {
             traffic.percentiles();
             long writtenBefore = writtenBytes(newcomer);
             long started = System.nanoTime();
-            double cpuBefore = NodeFigures.cpuSeconds(seed) + NodeFigures.cpuSeconds(newcomer);
+            double cpuBefore = NodeMetrics.cpuSeconds(seed) + NodeMetrics.cpuSeconds(newcomer);
             long live = newcomer.awaitLog("All sessions completed", PATIENCE);
             String meanwhile = traffic.percentiles();
             newcomer.process().awaitCql(PATIENCE);
@@ -219,7 +219,7 @@ class StreamBenchIT {
             }
             long quiet = System.nanoTime();
             double cpu =
-                    NodeFigures.cpuSeconds(seed) + NodeFigures.cpuSeconds(newcomer) - cpuBefore;
+                    NodeMetrics.cpuSeconds(seed) + NodeMetrics.cpuSeconds(newcomer) - cpuBefore;
             double megabytes =
                     RECEIVED.matcher(newcomer.process().log())
                             .results()
@@ -273,9 +273,9 @@ class StreamBenchIT {
             // What compiles and connects is not asked for, nor nodetool's own start.
             preview(seed, "t");
             double nothing = preview(seed, "none");
-            double cpuBefore = NodeFigures.cpuSeconds(seed) + NodeFigures.cpuSeconds(other);
+            double cpuBefore = NodeMetrics.cpuSeconds(seed) + NodeMetrics.cpuSeconds(other);
             double seconds = preview(seed, "t") - nothing;
-            double cpu = NodeFigures.cpuSeconds(seed) + NodeFigures.cpuSeconds(other) - cpuBefore;
+            double cpu = NodeMetrics.cpuSeconds(seed) + NodeMetrics.cpuSeconds(other) - cpuBefore;
             System.out.printf(
                     "StreamBenchIT: memtable=%s validated %d MiB of rows on each of two nodes in"
                             + " %.1f s = %.1f MB/s a node, CPU %.1f s of both%n",
