@@ -110,8 +110,7 @@ public final class MigrateOut extends Migration {
         note();
         if (build.isRunning() || !areUsable()) return SOON;
         TableStore store = memtable.generation().existing();
-        if (store != null && hasRest(store) && !shown(() -> write(store)))
-            return isHalted() ? SOON : Duration.ZERO;
+        if (store != null && !writeNext(store)) return isHalted() ? SOON : Duration.ZERO;
         if (!isFound() || !isSeenByCompactions()) return SOON;
         return finish() ? null : Duration.ZERO;
     }
@@ -294,45 +293,41 @@ public final class MigrateOut extends Migration {
         build.begin(() -> views.forEach(this::build));
     }
 
-    /**
-     * Before room for an SSTable is asked for: where there is none, the store goes all the same.
-     */
-    private boolean hasRest(TableStore store) {
-        try (UnfilteredPartitionIterator rest =
-                store.scanAside(rest(), ColumnFilter.all(cfs.metadata()))) {
-            return rest.hasNext();
-        }
-    }
-
     /** Writes the next SSTable. True if there is nothing left. */
-    private boolean write(TableStore store) {
-        state("writing SSTables");
+    private boolean writeNext(TableStore store) {
         // Of one moment, and not ColumnFilter.all: no row may have columns that the header lacks.
         TableMetadata table = cfs.metadata();
         ColumnFilter columns = ColumnFilter.selection(table.regularAndStaticColumns());
         try (UnfilteredPartitionIterator rest = store.scanAside(rest(), columns)) {
-            SSTableExport.Step step =
-                    SSTableExport.writeNext(
-                            cfs,
-                            table,
-                            rest,
-                            cfs.getDirectories()
-                                    .getWriteableLocationAsFile(
-                                            Math.min(bytesLeft(), 2 * SSTableExport.SSTABLE_BYTES)),
-                            partitionsOfAnSSTable(),
-                            this::moved,
-                            this::isHalted);
-            if (step == null) return false;
-            DecoratedKey last = step.last();
-            if (last == null) return true;
-            // Live before it is noted: the other way round a crash would lose it.
-            if (stores.migration().isCurrent(number)) {
-                unnoted = last.getKey();
-                if (!step.sstables().isEmpty()) add(step.sstables());
-                note();
-            } else step.sstables().forEach(MigrateOut::delete);
-            return false;
+            // Before room for an SSTable is asked for: without any, the store goes all the same.
+            return !rest.hasNext() || shown(() -> write(table, rest));
         }
+    }
+
+    /** The same, of what is left. */
+    private boolean write(TableMetadata table, UnfilteredPartitionIterator rest) {
+        state("writing SSTables");
+        SSTableExport.Step step =
+                SSTableExport.writeNext(
+                        cfs,
+                        table,
+                        rest,
+                        cfs.getDirectories()
+                                .getWriteableLocationAsFile(
+                                        Math.min(bytesLeft(), 2 * SSTableExport.SSTABLE_BYTES)),
+                        partitionsOfAnSSTable(),
+                        this::moved,
+                        this::isHalted);
+        if (step == null) return false;
+        DecoratedKey last = step.last();
+        if (last == null) return true;
+        // Live before it is noted: the other way round a crash would lose it.
+        if (stores.migration().isCurrent(number)) {
+            unnoted = last.getKey();
+            if (!step.sstables().isEmpty()) add(step.sstables());
+            note();
+        } else step.sstables().forEach(MigrateOut::delete);
+        return false;
     }
 
     /**
