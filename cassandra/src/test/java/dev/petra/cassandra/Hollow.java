@@ -2,6 +2,8 @@
 package dev.petra.cassandra;
 
 import java.lang.reflect.Field;
+import java.lang.reflect.InvocationHandler;
+import java.lang.reflect.Proxy;
 import org.jspecify.annotations.Nullable;
 
 /** Objects of classes that only a node can construct, with no more in them than a test puts in. */
@@ -37,5 +39,11 @@ public final class Hollow {
         } catch (ReflectiveOperationException e) {
             throw new LinkageError(e.getMessage(), e);
         }
+    }
+
+    /** Makes one of an interface. */
+    public static <T> T proxy(Class<T> type, InvocationHandler handler) {
+        return type.cast(
+                Proxy.newProxyInstance(type.getClassLoader(), new Class<?>[] {type}, handler));
     }
 }

@@ -5,9 +5,6 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import ch.qos.logback.classic.Level;
-import ch.qos.logback.classic.Logger;
-import ch.qos.logback.classic.spi.ILoggingEvent;
-import ch.qos.logback.core.read.ListAppender;
 import dev.petra.cassandra.commitlog.LogReplay;
 import dev.petra.cassandra.engine.EngineKey;
 import dev.petra.cassandra.table.Generation;
@@ -36,7 +33,6 @@ import org.apache.cassandra.utils.ByteBufferUtil;
 import org.apache.cassandra.utils.concurrent.OpOrder;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
-import org.slf4j.LoggerFactory;
 
 /** Which memtable a write goes to, and what becomes of one that a store does not take. */
 class PetraMemtableTest {
@@ -177,25 +173,15 @@ class PetraMemtableTest {
         Hollow.set(memtable, AbstractMemtable.class, "metadata", TestTables.reference());
         EngineKey engine = new EngineKey("rocks", new EngineSettings(Map.of()));
         Hollow.set(memtable, PetraMemtable.class, "factory", new PetraMemtableFactory(engine));
-        Logger logger = (Logger) LoggerFactory.getLogger(PetraMemtable.class);
-        ListAppender<ILoggingEvent> log = new ListAppender<>();
-        log.start();
-        Level usual = logger.getLevel();
-        logger.setLevel(Level.ERROR);
-        logger.addAppender(log);
-        try {
+        try (CapturedLog log = new CapturedLog(PetraMemtable.class, Level.ERROR)) {
             // No configuration is for the engine.
             for (int time = 0; time < 3; time++)
                 assertThat(memtable.shouldSwitch(FlushReason.SCHEMA_CHANGE)).isFalse();
-        } finally {
-            logger.detachAppender(log);
-            logger.setLevel(usual);
+            assertThat(log.messages())
+                    .singleElement()
+                    .asString()
+                    .startsWith("Table ks.t cannot be migrated out of");
         }
-        assertThat(log.list)
-                .singleElement()
-                .extracting(ILoggingEvent::getFormattedMessage)
-                .asString()
-                .startsWith("Table ks.t cannot be migrated out of");
     }
 
     @Test

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.cassandra.hooks;
 
+import static dev.petra.cassandra.Hollow.proxy;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.petra.cassandra.Hollow;
+import dev.petra.cassandra.HollowMemtable;
 import dev.petra.cassandra.TestTables;
 import dev.petra.cassandra.disk.Disk;
 import dev.petra.cassandra.table.EngineMemtable;
@@ -12,8 +14,6 @@ import dev.petra.engine.RangeEstimate;
 import dev.petra.engine.StorageEngine;
 import dev.petra.engine.StoreStatistics;
 import dev.petra.engine.TableStore;
-import java.lang.reflect.InvocationHandler;
-import java.lang.reflect.Proxy;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
@@ -35,11 +35,6 @@ class MetricHooksTest {
 
     @TempDir Path directory;
 
-    private static <T> T proxy(Class<T> type, InvocationHandler handler) {
-        return type.cast(
-                Proxy.newProxyInstance(type.getClassLoader(), new Class<?>[] {type}, handler));
-    }
-
     /** The memtable of a store that has 10 partitions of 100 bytes in each range. */
     private EngineMemtable ours(long departure) {
         TableStore store =
@@ -56,16 +51,7 @@ class MetricHooksTest {
         TableGenerations stores =
                 TableGenerations.open("t", TABLE, () -> engine, List.of(directory), Disk.REAL);
         assertThat(stores.current().writable()).isSameAs(store);
-        return proxy(
-                EngineMemtable.class,
-                (self, method, arguments) ->
-                        switch (method.getName()) {
-                            case "departure" -> departure;
-                            case "generation" -> stores.current();
-                            case "equals" -> self == arguments[0];
-                            case "hashCode" -> 1;
-                            default -> throw new UnsupportedOperationException(method.getName());
-                        });
+        return HollowMemtable.of(stores, departure);
     }
 
     private static Map<Range<Token>, Pair<Long, Long>> estimates(Tracker tracker, long partitions) {

@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.cassandra.hooks;
 
+import static dev.petra.cassandra.Hollow.proxy;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.petra.cassandra.Hollow;
+import dev.petra.cassandra.HollowMemtable;
 import dev.petra.cassandra.TestTables;
 import dev.petra.cassandra.disk.Disk;
-import dev.petra.cassandra.table.EngineMemtable;
 import dev.petra.cassandra.table.TableGenerations;
 import dev.petra.engine.StorageEngine;
 import dev.petra.engine.TableStore;
-import java.lang.reflect.InvocationHandler;
-import java.lang.reflect.Proxy;
 import java.nio.file.Path;
 import java.util.List;
 import org.apache.cassandra.db.ColumnFamilyStore;
@@ -24,11 +23,6 @@ import org.junit.jupiter.api.io.TempDir;
 class NodetoolHooksTest {
     @TempDir Path table;
     private int verified;
-
-    private static <T> T proxy(Class<T> type, InvocationHandler handler) {
-        return type.cast(
-                Proxy.newProxyInstance(type.getClassLoader(), new Class<?>[] {type}, handler));
-    }
 
     /** The SSTables of a table on its way out are a part of it, which may be none yet. */
     @Test
@@ -47,21 +41,8 @@ class NodetoolHooksTest {
         TableGenerations stores =
                 TableGenerations.open("t", metadata, () -> engine, List.of(table), Disk.REAL);
         assertThat(stores.current().writable()).isSameAs(store);
-        EngineMemtable departing =
-                proxy(
-                        EngineMemtable.class,
-                        (self, method, arguments) ->
-                                switch (method.getName()) {
-                                    case "departure" -> 1L;
-                                    case "generation" -> stores.current();
-                                    case "equals" -> self == arguments[0];
-                                    case "hashCode" -> 1;
-                                    default ->
-                                            throw new UnsupportedOperationException(
-                                                    method.getName());
-                                });
         Tracker tracker = Tracker.newDummyTracker();
-        tracker.reset(departing);
+        tracker.reset(HollowMemtable.of(stores, 1));
         ColumnFamilyStore cfs = Hollow.of(ColumnFamilyStore.class);
         Hollow.set(cfs, ColumnFamilyStore.class, "metadata", metadata);
         Hollow.set(cfs, ColumnFamilyStore.class, "data", tracker);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.cassandra.hooks;
 
+import static dev.petra.cassandra.Hollow.proxy;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.petra.cassandra.Hollow;
@@ -19,8 +20,6 @@ import dev.petra.cassandra.table.Truncation;
 import dev.petra.engine.EngineSettings;
 import dev.petra.engine.StorageEngine;
 import dev.petra.engine.TableStore;
-import java.lang.reflect.InvocationHandler;
-import java.lang.reflect.Proxy;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
@@ -41,11 +40,6 @@ class SchemaHooksTest {
 
     @TempDir Path table;
     private int dropped;
-
-    private static <T> T proxy(Class<T> type, InvocationHandler handler) {
-        return type.cast(
-                Proxy.newProxyInstance(type.getClassLoader(), new Class<?>[] {type}, handler));
-    }
 
     private static EngineMemtable memtable(Generation generation, long departure) {
         return proxy(

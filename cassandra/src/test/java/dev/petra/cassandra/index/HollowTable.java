@@ -2,13 +2,11 @@
 package dev.petra.cassandra.index;
 
 import dev.petra.cassandra.Hollow;
+import dev.petra.cassandra.HollowMemtable;
 import dev.petra.cassandra.TestTables;
 import dev.petra.cassandra.disk.Disk;
-import dev.petra.cassandra.table.EngineMemtable;
 import dev.petra.cassandra.table.TableGenerations;
 import dev.petra.engine.StorageEngine;
-import java.lang.reflect.InvocationHandler;
-import java.lang.reflect.Proxy;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
@@ -38,20 +36,7 @@ final class HollowTable {
         stores = TableGenerations.open("t", metadata, () -> engine, List.of(directory), Disk.REAL);
         SecondaryIndexManager manager = Hollow.of(SecondaryIndexManager.class);
         Hollow.set(manager, SecondaryIndexManager.class, "indexes", registered);
-        EngineMemtable memtable =
-                proxy(
-                        EngineMemtable.class,
-                        (self, method, arguments) ->
-                                switch (method.getName()) {
-                                    case "departure" -> 0L;
-                                    case "generation" -> stores.current();
-                                    case "equals" -> self == arguments[0];
-                                    case "hashCode" -> 1;
-                                    default ->
-                                            throw new UnsupportedOperationException(
-                                                    method.getName());
-                                });
-        tracker.reset(memtable);
+        tracker.reset(HollowMemtable.of(stores, 0));
         Hollow.set(cfs, ColumnFamilyStore.class, "metadata", metadata);
         Hollow.set(cfs, ColumnFamilyStore.class, "name", "t");
         Hollow.set(cfs, ColumnFamilyStore.class, "data", tracker);
@@ -70,11 +55,6 @@ final class HollowTable {
                 IndexMetadata.fromSchemaMetadata(
                         "t_v", IndexMetadata.Kind.COMPOSITES, Map.of("target", "v")));
         registered.put("t_v", index);
-    }
-
-    static <T> T proxy(Class<T> type, InvocationHandler handler) {
-        return type.cast(
-                Proxy.newProxyInstance(type.getClassLoader(), new Class<?>[] {type}, handler));
     }
 
     /** Does something as on a node: else no table has memtables. */

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.cassandra.index;
 
+import static dev.petra.cassandra.Hollow.proxy;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
@@ -9,8 +10,6 @@ import dev.petra.cassandra.TestTables;
 import dev.petra.engine.TableStore;
 import dev.petra.engine.index.TermCursor;
 import dev.petra.engine.index.TermIndexes;
-import java.lang.reflect.InvocationHandler;
-import java.lang.reflect.Proxy;
 import java.nio.ByteBuffer;
 import java.util.Map;
 import org.apache.cassandra.db.Clustering;
@@ -46,11 +45,6 @@ class LegacyHitsTest {
     private static final DecoratedKey KEY = TABLE.partitioner.decorateKey(ByteBufferUtil.bytes(1));
 
     private int reads;
-
-    private static <T> T proxy(Class<T> type, InvocationHandler handler) {
-        return type.cast(
-                Proxy.newProxyInstance(type.getClassLoader(), new Class<?>[] {type}, handler));
-    }
 
     private static ColumnFamilyStore cfs(TableMetadata table) {
         ColumnFamilyStore cfs = Hollow.of(ColumnFamilyStore.class);

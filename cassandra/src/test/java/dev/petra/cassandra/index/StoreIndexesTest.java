@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.cassandra.index;
 
+import static dev.petra.cassandra.Hollow.proxy;
 import static dev.petra.cassandra.index.HollowTable.asOnANode;
-import static dev.petra.cassandra.index.HollowTable.proxy;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.cassandra.metrics;
 
+import static dev.petra.cassandra.Hollow.proxy;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import com.google.common.collect.Iterators;
@@ -14,8 +15,6 @@ import dev.petra.engine.StorageEngine;
 import dev.petra.engine.StoreStatistics;
 import dev.petra.engine.TableStore;
 import java.io.IOException;
-import java.lang.reflect.InvocationHandler;
-import java.lang.reflect.Proxy;
 import java.nio.ByteBuffer;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -46,11 +45,6 @@ class VirtualTablesTest {
 
     /** The tables that were measured. */
     private final List<String> measured = new ArrayList<>();
-
-    private static <T> T proxy(Class<T> type, InvocationHandler handler) {
-        return type.cast(
-                Proxy.newProxyInstance(type.getClassLoader(), new Class<?>[] {type}, handler));
-    }
 
     private Object measure(String table, Object result) {
         measured.add(table);

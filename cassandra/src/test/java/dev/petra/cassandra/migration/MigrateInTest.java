@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.cassandra.migration;
 
+import static dev.petra.cassandra.Hollow.proxy;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import ch.qos.logback.classic.Level;
-import ch.qos.logback.classic.Logger;
-import ch.qos.logback.classic.spi.ILoggingEvent;
-import ch.qos.logback.core.read.ListAppender;
 import com.codahale.metrics.Counter;
 import com.google.common.collect.Iterables;
 import com.google.common.util.concurrent.Uninterruptibles;
+import dev.petra.cassandra.CapturedLog;
 import dev.petra.cassandra.Hollow;
 import dev.petra.cassandra.TestTables;
 import dev.petra.cassandra.disk.Disk;
@@ -20,9 +19,7 @@ import dev.petra.cassandra.table.Truncation;
 import dev.petra.engine.StorageEngine;
 import dev.petra.engine.TableStore;
 import dev.petra.engine.WriteStallException;
-import java.lang.reflect.InvocationHandler;
 import java.lang.reflect.Method;
-import java.lang.reflect.Proxy;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -64,7 +61,6 @@ import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
-import org.slf4j.LoggerFactory;
 
 /** What a migration into an engine does while the store takes no writes. */
 class MigrateInTest {
@@ -100,11 +96,6 @@ class MigrateInTest {
     @AfterEach
     void release() {
         if (sstable != null) sstable.selfRef().release();
-    }
-
-    private static <T> T proxy(Class<T> type, InvocationHandler handler) {
-        return type.cast(
-                Proxy.newProxyInstance(type.getClassLoader(), new Class<?>[] {type}, handler));
     }
 
     private @Nullable Object store(Object proxy, Method method, Object[] arguments) {
@@ -351,28 +342,19 @@ class MigrateInTest {
         Counter flushes = new Counter();
         Hollow.set(metrics, TableMetrics.class, "pendingFlushes", flushes);
         Hollow.set(migration.cfs, ColumnFamilyStore.class, "metric", metrics);
-        Logger logger = (Logger) LoggerFactory.getLogger(MigrateIn.class);
-        ListAppender<ILoggingEvent> log = new ListAppender<>();
-        log.start();
-        Level usual = logger.getLevel();
-        logger.setLevel(Level.ERROR);
-        logger.addAppender(log);
-        try {
+        try (CapturedLog log = new CapturedLog(MigrateIn.class, Level.ERROR)) {
             flushes.inc();
             while (Duration.ZERO.equals(migration.step())) assertThat(attempts).hasSize(1);
             assertThat(migration.state()).isEqualTo("waiting for the flush of the former memtable");
-            assertThat(log.list).isEmpty();
+            assertThat(log.messages()).isEmpty();
             flushes.dec();
             for (int time = 0; time < 2; time++)
                 assertThat(migration.step()).isEqualTo(Migration.SOON);
-        } finally {
-            logger.detachAppender(log);
-            logger.setLevel(usual);
+            assertThat(log.messages()).hasSize(1);
         }
         assertThat(migration.state())
                 .startsWith("waiting: a flush of the table has failed")
                 .contains("restart the node");
-        assertThat(log.list).hasSize(1);
         // Its last reference went with the migration.
         sstable = null;
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.cassandra.migration;
 
+import static dev.petra.cassandra.Hollow.proxy;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
@@ -20,8 +21,6 @@ import dev.petra.engine.StorageEngine;
 import dev.petra.engine.TableStore;
 import java.io.IOException;
 import java.lang.reflect.Field;
-import java.lang.reflect.InvocationHandler;
-import java.lang.reflect.Proxy;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
@@ -254,11 +253,6 @@ class TableLifecycleTest {
         Field open = Engines.class.getDeclaredField("open");
         open.setAccessible(true);
         return (Map<EngineKey, StorageEngine>) open.get(null);
-    }
-
-    private static <T> T proxy(Class<T> type, InvocationHandler handler) {
-        return type.cast(
-                Proxy.newProxyInstance(type.getClassLoader(), new Class<?>[] {type}, handler));
     }
 
     /** It waited up to half a minute, with the reason of the former ALTER. */

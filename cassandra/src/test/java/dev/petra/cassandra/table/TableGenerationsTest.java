@@ -7,10 +7,8 @@ import static org.assertj.core.api.Assertions.fail;
 import static org.junit.jupiter.api.Assertions.assertTimeoutPreemptively;
 
 import ch.qos.logback.classic.Level;
-import ch.qos.logback.classic.Logger;
-import ch.qos.logback.classic.spi.ILoggingEvent;
-import ch.qos.logback.core.read.ListAppender;
 import com.google.common.util.concurrent.Uninterruptibles;
+import dev.petra.cassandra.CapturedLog;
 import dev.petra.cassandra.TestTables;
 import dev.petra.cassandra.disk.CrashingDisk;
 import dev.petra.cassandra.disk.Disk;
@@ -45,7 +43,6 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
-import org.slf4j.LoggerFactory;
 
 /** What a table holds after each step of its life, and after a crash at each step. */
 class TableGenerationsTest {
@@ -449,24 +446,13 @@ class TableGenerationsTest {
         TableGenerations stores = open();
         write(stores.current(), "a");
         stores.successor();
-        Logger logger = (Logger) LoggerFactory.getLogger(TableGenerations.class);
-        ListAppender<ILoggingEvent> log = new ListAppender<>();
-        log.start();
-        Level usual = logger.getLevel();
-        logger.setLevel(Level.WARN);
-        logger.addAppender(log);
-        try {
+        try (CapturedLog log = new CapturedLog(TableGenerations.class, Level.WARN)) {
             reopen();
-        } finally {
-            logger.detachAppender(log);
-            logger.setLevel(usual);
+            assertThat(log.messages())
+                    .singleElement()
+                    .asString()
+                    .startsWith(stores().resolve("1") + " is deleted: LIVE says that generation 2");
         }
-        assertThat(log.list)
-                .filteredOn(event -> event.getLevel() == Level.WARN)
-                .singleElement()
-                .extracting(ILoggingEvent::getFormattedMessage)
-                .asString()
-                .startsWith(stores().resolve("1") + " is deleted: LIVE says that generation 2");
     }
 
     /** The pointer named 13, which nothing was written to yet; 1 could not be deleted. */

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.petra.cassandra;
+
+import dev.petra.cassandra.table.EngineMemtable;
+import dev.petra.cassandra.table.TableGenerations;
+
+/** The memtable of a table in an engine, without a node. */
+public final class HollowMemtable {
+    private HollowMemtable() {}
+
+    /**
+     * Makes one that stands for the table's current generation.
+     *
+     * @param departure the number of the migration by which it leaves its engine; 0 for none
+     */
+    public static EngineMemtable of(TableGenerations stores, long departure) {
+        return Hollow.proxy(
+                EngineMemtable.class,
+                (self, method, arguments) ->
+                        switch (method.getName()) {
+                            case "departure" -> departure;
+                            case "generation" -> stores.current();
+                            case "equals" -> self == arguments[0];
+                            case "hashCode" -> 1;
+                            default -> throw new UnsupportedOperationException(method.getName());
+                        });
+    }
+}
