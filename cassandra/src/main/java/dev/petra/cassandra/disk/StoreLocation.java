@@ -9,6 +9,7 @@ import java.nio.file.DirectoryIteratorException;
 import java.nio.file.DirectoryStream;
 import java.nio.file.FileAlreadyExistsException;
 import java.nio.file.Files;
+import java.nio.file.LinkOption;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
@@ -18,6 +19,7 @@ import java.util.List;
 import java.util.OptionalLong;
 import java.util.SortedSet;
 import java.util.TreeSet;
+import java.util.function.Consumer;
 import org.apache.cassandra.db.Directories;
 import org.apache.cassandra.db.DisallowedDirectories;
 import org.apache.cassandra.io.FSError;
@@ -312,6 +314,15 @@ public final class StoreLocation {
     }
 
     /**
+     * Undoes {@link #createGeneration}. Idempotent.
+     *
+     * @throws IOException if there is something in the directory, or it cannot be deleted
+     */
+    public void deleteEmptyGeneration(long generation) throws IOException {
+        Files.deleteIfExists(generation(generation));
+    }
+
+    /**
      * Whether a file or folder of a table is there. {@link Files#exists} says no also of a link to
      * a disk that is not mounted, and of a disk that fails; a table must not look empty because of
      * that.
@@ -500,6 +511,16 @@ public final class StoreLocation {
      * @throws FSError if something cannot be deleted, or that pointer be moved
      */
     public void delete() {
+        delete(store -> {});
+    }
+
+    /**
+     * The same.
+     *
+     * @param deleteStore is given each generation's directory first. If it throws, the generations
+     *     are garbage, of which some may be deleted, and all else is as it was
+     */
+    public void delete(Consumer<Path> deleteStore) {
         if (Files.isSymbolicLink(root)) {
             deleteMarkers();
             disk.delete(root);
@@ -508,6 +529,9 @@ public final class StoreLocation {
         List<Path> left = entries();
         List<Path> generations = left.stream().filter(StoreLocation::isNameOfGeneration).toList();
         movePast(generations);
+        for (Path generation : generations)
+            if (Files.isDirectory(generation, LinkOption.NOFOLLOW_LINKS))
+                deleteStore.accept(generation);
         generations.forEach(disk::delete);
         if (!generations.isEmpty()) syncNames();
         deleteMarkers();

@@ -113,6 +113,7 @@ final class EndedGenerations {
         TableRegistry.exclusively(
                 () -> {
                     ended(generation);
+                    deleteFolderOfHeir();
                     return null;
                 });
         return true;
@@ -121,6 +122,12 @@ final class EndedGenerations {
     private synchronized void ended(Generation generation) {
         pending.remove(generation);
         deleteFolderIfLast();
+    }
+
+    /** A later owner of the folder, which has ended, too, may have waited for a generation here. */
+    private void deleteFolderOfHeir() {
+        TableGenerations heir = directory == null ? null : StoreFolders.owner(directory);
+        if (heir != null && heir != stores) heir.ended().deleteFolderIfLast();
     }
 
     private void moveAside(Generation generation, @Nullable TableStore store) {
@@ -138,6 +145,8 @@ final class EndedGenerations {
 
     /**
      * Deletes the folder, if the table was dropped or has left, and nothing in it is still read.
+     * Where a former owner has a store in it, whose deletion is under way or waits for a reader,
+     * that one calls this again.
      */
     synchronized void deleteFolderIfLast() {
         if (pending.isEmpty() && last) deleteFolderNow();
@@ -154,7 +163,16 @@ final class EndedGenerations {
         }
         if (!mayDelete) return;
         try {
-            if (!directory.isKept()) StoreFolders.delete(directory, stores);
+            if (!directory.isKept())
+                StoreFolders.delete(directory, stores, store -> engine.get().deleteStore(store));
+        } catch (IllegalStateException e) {
+            logger.info(
+                    "The folder {} of {}, which was dropped or has left its engine, cannot be"
+                            + " deleted yet: {} It is deleted when that is over, or when the node"
+                            + " starts again",
+                    directory,
+                    stores.displayName(),
+                    e.getMessage());
         } catch (RuntimeException | FSError e) {
             logger.error(
                     "The table {} was dropped or has left its engine, and files in {} could not be"

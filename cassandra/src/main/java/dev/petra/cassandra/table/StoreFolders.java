@@ -11,6 +11,7 @@ import java.util.HashMap;
 import java.util.HashSet;
 import java.util.Map;
 import java.util.Set;
+import java.util.function.Consumer;
 import org.apache.cassandra.io.FSError;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
@@ -35,6 +36,11 @@ final class StoreFolders {
     /** From now on the folder is this table's. */
     static synchronized void claim(StoreLocation place, TableGenerations owner) {
         owners.put(place.root(), owner);
+    }
+
+    /** Whose the folder is; null if it is nobody's. */
+    static synchronized @Nullable TableGenerations owner(StoreLocation place) {
+        return owners.get(place.root());
     }
 
     /**
@@ -93,12 +99,14 @@ final class StoreFolders {
      * Deletes a table's folder, unless it is another's by now. Where an SSTable is being written in
      * it, nothing is done: the end of that has to try again.
      *
+     * @param deleteStore as for {@link StoreLocation#delete(Consumer)}
      * @throws FSError if it cannot be deleted
      */
-    static synchronized void delete(StoreLocation place, TableGenerations owner) {
+    static synchronized void delete(
+            StoreLocation place, TableGenerations owner, Consumer<Path> deleteStore) {
         if (owners.get(place.root()) != owner) return;
         if (isExported(place.root())) return;
-        place.delete();
+        place.delete(deleteStore);
         owners.remove(place.root());
     }
 

@@ -280,13 +280,24 @@ public final class TableGenerations {
             } catch (RuntimeException | FSError e) {
                 // Nothing was acknowledged yet; half a store would be in the way of the next
                 // attempt.
-                try {
-                    if (store != null) store.close();
-                    engine.get().deleteStore(place.generation(generation));
-                } catch (RuntimeException | FSError suppressed) {
-                    e.addSuppressed(suppressed);
-                }
+                deleteCreated(place, generation, store, e);
                 throw e;
+            }
+        }
+    }
+
+    private void deleteCreated(
+            StoreLocation place, long generation, @Nullable TableStore store, Throwable reason) {
+        try {
+            if (store != null) store.close();
+            engine.get().deleteStore(place.generation(generation));
+        } catch (RuntimeException | FSError e) {
+            reason.addSuppressed(e);
+            try {
+                // The engine may know a store of that path that is not this one.
+                place.deleteEmptyGeneration(generation);
+            } catch (IOException again) {
+                reason.addSuppressed(again);
             }
         }
     }

@@ -31,6 +31,7 @@ import java.util.Objects;
 import java.util.Set;
 import java.util.UUID;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
 import java.util.function.Consumer;
 import org.apache.cassandra.io.FSReadError;
 import org.apache.cassandra.io.FSWriteError;
@@ -536,6 +537,81 @@ class TableGenerationsTest {
         engine.isRead = false;
         while (Files.exists(stores().resolve("1"))) Thread.sleep(10);
         assertThat(read(again)).containsExactly("b");
+        assertThat(read(reopen())).containsExactly("b");
+    }
+
+    /** Has the deletion of the table's store wait for the latch that it returns. */
+    private CountDownLatch leaveSlowly(TableGenerations stores) throws InterruptedException {
+        CountDownLatch begun = new CountDownLatch(1);
+        CountDownLatch deletion = new CountDownLatch(1);
+        engine.closing =
+                () -> {
+                    begun.countDown();
+                    Uninterruptibles.awaitUninterruptibly(deletion);
+                };
+        leave(stores);
+        assertThat(begun.await(1, TimeUnit.MINUTES)).isTrue();
+        engine.closing = () -> {};
+        return deletion;
+    }
+
+    private static void leave(TableGenerations stores) {
+        Generation old = stores.current();
+        stores.retire(old);
+        old.discard();
+        stores.deleteDirectory();
+    }
+
+    /** Altered out, in, out and in again: the new store had the path of one that was open. */
+    @Test
+    void aLaterOwnerOfTheFolderDoesNotDeleteItUnderAFormerOne() throws InterruptedException {
+        TableGenerations first = open();
+        write(first.current(), "a");
+        CountDownLatch deletion = leaveSlowly(first);
+        TableGenerations second = open();
+        write(second.current(), "b");
+        leave(second);
+        assertThat(second.awaitDisposed(Duration.ofMinutes(1))).isTrue();
+        assertThat(stores().resolve("1/lines")).hasContent("a\n");
+        assertThat(stores().resolve("2")).doesNotExist();
+        TableGenerations third = open();
+        assertThat(third.current().number()).isEqualTo(3);
+        write(third.current(), "c");
+        deletion.countDown();
+        assertThat(first.awaitDisposed(Duration.ofMinutes(1))).isTrue();
+        assertThat(stores().resolve("1")).doesNotExist();
+        assertThat(read(third)).containsExactly("c");
+        assertThat(read(reopen())).containsExactly("c");
+    }
+
+    @Test
+    void theFolderGoesWithTheLastStoreInItAlsoOfAFormerOwner() throws InterruptedException {
+        TableGenerations first = open();
+        write(first.current(), "a");
+        CountDownLatch deletion = leaveSlowly(first);
+        TableGenerations second = open();
+        write(second.current(), "b");
+        leave(second);
+        assertThat(second.awaitDisposed(Duration.ofMinutes(1))).isTrue();
+        assertThat(stores().resolve("LIVE")).exists();
+        deletion.countDown();
+        assertThat(first.awaitDisposed(Duration.ofMinutes(1))).isTrue();
+        boolean isThere = TableRegistry.exclusively(() -> Files.exists(stores()));
+        assertThat(isThere).isFalse();
+    }
+
+    /** The next write took it for a directory that somebody had put there. */
+    @Test
+    void aDirectoryWhoseStoreCannotBeOpenedYetIsNotLeft() {
+        TableGenerations stores = open();
+        Path first = stores().resolve("1");
+        engine.open.add(first);
+        for (int i = 0; i < 2; i++) {
+            assertThatThrownBy(() -> write(stores.current(), "a")).hasMessage(first + " is open");
+            assertThat(first).doesNotExist();
+        }
+        engine.open.remove(first);
+        write(stores.current(), "b");
         assertThat(read(reopen())).containsExactly("b");
     }
 
