@@ -12,6 +12,7 @@ import dev.petra.cassandra.host.Host;
 import dev.petra.engine.EngineSettings;
 import dev.petra.engine.StorageEngine;
 import dev.petra.engine.StorageEngines;
+import dev.petra.engine.TextChecksum;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -171,6 +172,11 @@ class StartupCheckTest {
                     List.of("", "form", "format=", "format=\u0001\n", "format=2x\n", "format=\\u2"))
                 leftToItsTable(store, damaged.getBytes(UTF_8), engines);
             leftToItsTable(store, new byte[] {'f', (byte) 0xff, '=', (byte) 0xc3}, engines);
+            String changed = TextChecksum.append("format=2\n").replace("format=2", "format=4");
+            leftToItsTable(store, changed.getBytes(UTF_8), engines);
+            Files.writeString(store.resolve("PETRA"), TextChecksum.append("format=4\n"));
+            assertThatThrownBy(() -> StartupCheck.checkFormats(List.of(data), engines))
+                    .hasMessageContaining("format 4");
             Files.writeString(store.resolve("PETRA"), "format=12345678901\n");
             assertThatThrownBy(() -> StartupCheck.checkFormats(List.of(data), engines))
                     .hasMessageContaining("format 12345678901");

@@ -4,33 +4,23 @@ package dev.petra.cassandra.disk;
 import static java.nio.charset.StandardCharsets.UTF_8;
 
 import dev.petra.engine.CorruptStoreException;
+import dev.petra.engine.TextChecksum;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.charset.CharacterCodingException;
 import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
-import java.util.HexFormat;
-import java.util.zip.CRC32C;
 import org.apache.cassandra.io.FSReadError;
 import org.apache.cassandra.io.FSWriteError;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A small file of text lines that decides which data is garbage. Its last line is a checksum of all
- * bytes before that line, in hex:
- *
- * <pre>
- *   3
- *   crc32c=ee2ae5f0
- * </pre>
- *
- * <p>{@link #read} takes a file without that line as it is: earlier versions wrote it, or an
- * operator.
+ * A small file of text lines that decides which data is garbage. Its last line is a {@link
+ * TextChecksum}. {@link #read} takes a file without that line as it is: earlier versions wrote it,
+ * or an operator.
  */
 public final class ChecksummedText {
-    private static final String CHECKSUM = "crc32c=";
-
     private ChecksummedText() {}
 
     /**
@@ -59,15 +49,15 @@ public final class ChecksummedText {
         }
         int end = text.endsWith("\n") ? text.length() - 1 : text.length();
         int last = text.lastIndexOf('\n', end - 1) + 1;
-        if (!text.startsWith(CHECKSUM, last)) return text;
+        if (!text.startsWith(TextChecksum.BEGIN, last)) return text;
         String lines = text.substring(0, last);
-        if (!text.substring(last, end).equals(CHECKSUM + checksum(lines)))
+        if (!text.substring(last, end).equals(TextChecksum.BEGIN + TextChecksum.of(lines)))
             throw new CorruptStoreException(
                     file
                             + " is damaged: '"
                             + text.strip().replace("\n", "', '")
                             + "' does not have the checksum "
-                            + checksum(lines)
+                            + TextChecksum.of(lines)
                             + ". "
                             + mend);
         return lines;
@@ -81,14 +71,13 @@ public final class ChecksummedText {
      * @throws IOException if it cannot be read
      */
     public static @Nullable String readUnchanged(Path file) throws IOException {
-        String text;
+        byte[] content = Files.readAllBytes(file);
         try {
-            text = UTF_8.newDecoder().decode(ByteBuffer.wrap(Files.readAllBytes(file))).toString();
+            return TextChecksum.strip(
+                    UTF_8.newDecoder().decode(ByteBuffer.wrap(content)).toString());
         } catch (CharacterCodingException e) {
             return null;
         }
-        String lines = text.substring(0, text.lastIndexOf('\n', text.length() - 2) + 1);
-        return text.equals(withChecksum(lines)) ? lines : null;
     }
 
     /**
@@ -100,19 +89,9 @@ public final class ChecksummedText {
      */
     public static void write(Disk disk, Path file, String text) {
         try {
-            Disk.replace(disk, file, withChecksum(text).getBytes(UTF_8));
+            Disk.replace(disk, file, TextChecksum.append(text).getBytes(UTF_8));
         } catch (IOException e) {
             throw new FSWriteError(e, file.toString());
         }
-    }
-
-    private static String withChecksum(String text) {
-        return text + CHECKSUM + checksum(text) + "\n";
-    }
-
-    private static String checksum(String text) {
-        CRC32C checksum = new CRC32C();
-        checksum.update(text.getBytes(UTF_8));
-        return HexFormat.of().toHexDigits((int) checksum.getValue());
     }
 }

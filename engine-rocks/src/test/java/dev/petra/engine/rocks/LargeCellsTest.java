@@ -696,7 +696,7 @@ class LargeCellsTest {
         database.db.dropColumnFamily(database.large);
         store.close();
         Path file = directory.resolve("1").resolve(StoreDescriptor.NAME);
-        Files.writeString(file, Files.readString(file).replace("format=2", "format=1"));
+        Tables.describe(directory.resolve("1"), "format=2", "format=1");
         store = Tables.open(engine, directory.resolve("1"), TABLE);
         assertThat(Files.readString(file)).contains("format=2");
         store.write(update(2, live("a", 1, value(LARGE, 1))));

@@ -202,11 +202,12 @@ class RocksStoreTest {
                 .hasMessageContaining("is no store of this engine");
         Path file = store().resolve(StoreDescriptor.NAME);
         String text = Files.readString(file);
-        Files.writeString(file, text.replace("Murmur3", "Random"));
+        Tables.describe(store(), "Murmur3", "Random");
         assertThatThrownBy(() -> engine.copyStore(store(), third))
                 .isInstanceOf(CorruptStoreException.class)
                 .hasMessageContaining("says partitioner");
-        Files.writeString(file, text.replace("ready", "creating"));
+        Files.writeString(file, text);
+        Tables.describe(store(), "ready", "creating");
         assertThatThrownBy(() -> engine.copyStore(store(), third))
                 .isInstanceOf(CorruptStoreException.class)
                 .hasMessageContaining("never completed");
@@ -339,8 +340,7 @@ class RocksStoreTest {
     @Test
     void aNewerFormatIsRefusedAndLeftAlone() throws IOException {
         open(engine, store(), TABLE).close();
-        Path file = store().resolve(StoreDescriptor.NAME);
-        Files.writeString(file, Files.readString(file).replace("format=2", "format=4"));
+        Tables.describe(store(), "format=2", "format=4");
         List<String> before = files();
         assertThatThrownBy(() -> open(engine, store(), TABLE))
                 .isInstanceOf(CorruptStoreException.class)
@@ -362,8 +362,7 @@ class RocksStoreTest {
     @Test
     void aCrashDuringCreationIsCleanedUp() throws IOException {
         open(engine, store(), TABLE).close();
-        Path file = store().resolve(StoreDescriptor.NAME);
-        Files.writeString(file, Files.readString(file).replace("state=ready", "state=creating"));
+        Tables.describe(store(), "state=ready", "state=creating");
         TableStore store = open(engine, store(), TABLE);
         assertThat(store.isEmpty()).isTrue();
         fill(store, 10);
@@ -378,7 +377,7 @@ class RocksStoreTest {
         store.close();
         Path file = store().resolve(StoreDescriptor.NAME);
         String sound = Files.readString(file);
-        Files.writeString(file, sound.replace("state=ready", state));
+        Tables.describe(store(), "state=ready", state);
         var before = files();
         assertThatThrownBy(() -> open(engine, store(), TABLE))
                 .isInstanceOf(CorruptStoreException.class)

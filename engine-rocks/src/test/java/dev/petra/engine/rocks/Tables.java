@@ -7,11 +7,13 @@ import dev.petra.engine.EngineSettings;
 import dev.petra.engine.StorageEngine;
 import dev.petra.engine.StoreSpec;
 import dev.petra.engine.TableStore;
+import dev.petra.engine.TextChecksum;
 import dev.petra.engine.WriteStallException;
 import dev.petra.engine.conformance.HostFixture;
 import dev.petra.engine.rocks.db.Database;
 import dev.petra.engine.rocks.db.ReopenableDatabase;
 import dev.petra.engine.rocks.db.StoreContext;
+import dev.petra.engine.rocks.db.StoreDescriptor;
 import dev.petra.engine.rocks.db.StoreDirectory;
 import dev.petra.engine.rocks.stream.Ingester;
 import java.io.IOException;
@@ -25,6 +27,7 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Set;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
@@ -84,6 +87,13 @@ public final class Tables {
 
     public static TableStore open(StorageEngine engine, Path directory, TableMetadata table) {
         return engine.openStore(spec(directory, table));
+    }
+
+    /** Has the file PETRA of a store say something else, with the checksum of that. */
+    public static void describe(Path store, String is, String becomes) throws IOException {
+        Path file = store.resolve(StoreDescriptor.NAME);
+        String text = Objects.requireNonNull(TextChecksum.strip(Files.readString(file)));
+        Files.writeString(file, TextChecksum.append(text.replace(is, becomes)));
     }
 
     /** What reading, writing, compaction and streams of a store have in common. */

@@ -4,8 +4,10 @@ package dev.petra.engine.rocks.db;
 import dev.petra.engine.CorruptStoreException;
 import dev.petra.engine.DurableFile;
 import dev.petra.engine.StoreSpec;
+import dev.petra.engine.TextChecksum;
 import java.io.IOException;
 import java.io.StringReader;
+import java.nio.charset.CharacterCodingException;
 import java.nio.file.FileSystemException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -14,12 +16,14 @@ import java.util.Map;
 import java.util.Properties;
 import org.apache.cassandra.io.FSReadError;
 import org.apache.cassandra.io.FSWriteError;
+import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
  * The file {@value #NAME} in a store's directory: format version and identity as text, so that they
  * are checked before RocksDB touches anything, and so that a person can read whose directory it is.
+ * It ends in a {@link TextChecksum}, which is checked before anything else in it is believed.
  */
 public final class StoreDescriptor {
     private static final Logger logger = LoggerFactory.getLogger(StoreDescriptor.class);
@@ -49,6 +53,9 @@ public final class StoreDescriptor {
     private static final String PARTITIONER = "partitioner";
     private static final String CREATING = "creating";
     private static final String READY = "ready";
+
+    private static final String LAST_WITHOUT_CHECKSUM =
+            "(format|state|table|table_id|column_family|generation|partitioner)=.*";
 
     private final Path directory;
     private final StoreSpec spec;
@@ -90,15 +97,10 @@ public final class StoreDescriptor {
                 return false;
             }
             if (!CREATING.equals(found.getProperty("state")))
-                throw new CorruptStoreException(
-                        file
-                                + " is damaged: its state is '"
-                                + found.getProperty("state")
-                                + "', not '"
-                                + READY
-                                + "'. The store was not touched. Restore "
-                                + NAME
-                                + " from a snapshot of the table, or the store as a whole.");
+                throw damaged(
+                        file,
+                        "its state is '" + found.getProperty("state") + "', not '" + READY + "'",
+                        null);
             // A crash while it was being created: nothing was ever acknowledged.
             alone(() -> deleteAllBut(file));
             return true;
@@ -208,14 +210,46 @@ public final class StoreDescriptor {
     private static Properties read(Path file) {
         try {
             Properties properties = new Properties();
-            properties.load(new StringReader(Files.readString(file)));
+            properties.load(new StringReader(checked(file, Files.readString(file))));
             return properties;
         } catch (IllegalArgumentException e) {
             // Half of an escape.
-            throw new CorruptStoreException(file + " is damaged: " + e.getMessage(), e);
+            throw damaged(file, String.valueOf(e.getMessage()), e);
+        } catch (CharacterCodingException e) {
+            throw damaged(file, "it is no text", e);
         } catch (IOException e) {
             throw new FSReadError(e, file);
         }
+    }
+
+    /**
+     * The text without its checksum, and as it is if an earlier version wrote it, which wrote none.
+     */
+    private static String checked(Path file, String text) {
+        String lines = TextChecksum.strip(text);
+        if (lines != null) return lines;
+        // One damaged byte of the checksum's line, or of the end of the one before, does not make
+        // this a file of an earlier version.
+        String last = text.stripTrailing();
+        last = last.substring(last.lastIndexOf('\n') + 1);
+        if (text.contains(TextChecksum.BEGIN) || !last.matches(LAST_WITHOUT_CHECKSUM))
+            throw damaged(file, "it does not have the checksum of what it says", null);
+        return text;
+    }
+
+    private static CorruptStoreException damaged(
+            Path file, String how, @Nullable Throwable reason) {
+        return new CorruptStoreException(
+                file
+                        + " is damaged: "
+                        + how
+                        + ". The store was not touched. Restore "
+                        + NAME
+                        + " from a snapshot of the table, or the store as a whole. If you know"
+                        + " which line is wrong, correct it and delete the line of "
+                        + TextChecksum.BEGIN
+                        + "; docs/FORMAT.md says what the lines are.",
+                reason);
     }
 
     /**
@@ -301,7 +335,9 @@ public final class StoreDescriptor {
         identity().forEach((key, value) -> text.append(key).append('=').append(value).append('\n'));
         try {
             DurableFile.write(
-                    directory.resolve(NAME), directory.resolve(TEMPORARY), text.toString());
+                    directory.resolve(NAME),
+                    directory.resolve(TEMPORARY),
+                    TextChecksum.append(text.toString()));
         } catch (IOException e) {
             throw new FSWriteError(e, directory.resolve(NAME));
         }

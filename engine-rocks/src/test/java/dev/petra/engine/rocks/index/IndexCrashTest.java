@@ -129,8 +129,7 @@ class IndexCrashTest extends IndexFixture {
         store = Tables.open(engine, plain, TABLE);
         assertThat(format(plain)).isEqualTo("format=3");
         store.close();
-        Path descriptor = plain.resolve(StoreDescriptor.NAME);
-        Files.writeString(descriptor, Files.readString(descriptor).replace("format=3", "format=4"));
+        Tables.describe(plain, "format=3", "format=4");
         assertThatThrownBy(() -> Tables.open(engine, plain, TABLE))
                 .isInstanceOf(CorruptStoreException.class)
                 .hasMessageContaining("format 4")
@@ -165,8 +164,7 @@ class IndexCrashTest extends IndexFixture {
     void aCrashBeforeTheColumnFamilyIsMadeLeavesNoIndex() throws Exception {
         write(store, List.of(), 1);
         Path crashed = Tables.crashed(store, directory.resolve("crashed"));
-        Path descriptor = crashed.resolve(StoreDescriptor.NAME);
-        Files.writeString(descriptor, Files.readString(descriptor).replace("format=2", "format=3"));
+        Tables.describe(crashed, "format=2", "format=3");
         try (TableStore opened = Tables.open(engine, crashed, TABLE)) {
             assertThat(opened.indexes().states()).isEmpty();
             opened.indexes().define(INDEX);
