@@ -11,9 +11,10 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Ends stores whose table was dropped or truncated, or has left its engine; again and again while
- * they are read. On threads of its own, so that neither the schema nor other tables' memory waits
- * for a reader, or for the deletion of a large store. Thread-safe.
+ * Ends stores whose table was dropped or truncated, or has left its engine, also before the node
+ * was started; again and again while they are read. On threads of its own, so that neither the
+ * schema nor other tables' memory nor a start waits for a reader, or for the deletion of a large
+ * store. Thread-safe.
  */
 public final class Disposals {
     private static final Logger logger = LoggerFactory.getLogger(Disposals.class);

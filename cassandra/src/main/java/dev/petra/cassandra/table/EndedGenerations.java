@@ -47,6 +47,7 @@ final class EndedGenerations {
     /** Adds one that has ended; it stays readable until it is discarded. */
     synchronized void add(Generation generation) {
         pending.add(generation);
+        if (directory != null) StoreFolders.retain(directory, generation);
     }
 
     /**
@@ -57,7 +58,7 @@ final class EndedGenerations {
      */
     synchronized boolean addLast(Generation generation) {
         last = true;
-        pending.add(generation);
+        add(generation);
         return mayDelete;
     }
 
@@ -121,6 +122,7 @@ final class EndedGenerations {
 
     private synchronized void ended(Generation generation) {
         pending.remove(generation);
+        StoreFolders.release(generation);
         deleteFolderIfLast();
     }
 
@@ -145,8 +147,8 @@ final class EndedGenerations {
 
     /**
      * Deletes the folder, if the table was dropped or has left, and nothing in it is still read.
-     * Where a former owner has a store in it, whose deletion is under way or waits for a reader,
-     * that one calls this again.
+     * Where a former owner has a generation in it, whose deletion is under way or waits for a
+     * reader, that one calls this again.
      */
     synchronized void deleteFolderIfLast() {
         if (pending.isEmpty() && last) deleteFolderNow();

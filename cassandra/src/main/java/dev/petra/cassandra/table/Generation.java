@@ -237,9 +237,11 @@ public final class Generation {
 
     /** Closes the store and leaves its data, because the table is opened anew. Idempotent. */
     synchronized void close() {
+        boolean isDeleted = discarded;
         discarded = true;
         TableStore present = store;
         if (present != null) present.close();
+        if (!isDeleted) StoreFolders.release(this);
     }
 
     /**

@@ -19,14 +19,18 @@ import org.slf4j.LoggerFactory;
 
 /**
  * The folders {@code rocksdb} that are in use: whose each is now, as a table that is altered or
- * created anew takes it over from the one before, and in which SSTables are being written that are
- * to be sent. A folder is deleted by its owner only, and never under such an SSTable. Thread-safe.
+ * created anew takes it over from the one before, in which SSTables are being written that are to
+ * be sent, and which generations in them are to be deleted. A folder is deleted by its owner only,
+ * and never under such an SSTable or before such a generation. Thread-safe.
  */
 final class StoreFolders {
     private static final Logger logger = LoggerFactory.getLogger(StoreFolders.class);
 
     private static final Map<Path, TableGenerations> owners = new HashMap<>();
     private static final Set<Path> exports = new HashSet<>();
+
+    /** The folders of generations that are to be deleted by whoever owned these then. */
+    private static final Map<Generation, Path> ended = new HashMap<>();
 
     /** No two exports of a process are the same, whoever owns the folder. */
     private static long exportNumber;
@@ -36,6 +40,19 @@ final class StoreFolders {
     /** From now on the folder is this table's. */
     static synchronized void claim(StoreLocation place, TableGenerations owner) {
         owners.put(place.root(), owner);
+    }
+
+    /**
+     * Has the folder stay until {@link #release}, and with it LIVE: else the numbers would begin
+     * again, and the deletion of this generation come to a later one of the same number.
+     */
+    static synchronized void retain(StoreLocation place, Generation generation) {
+        ended.put(generation, place.root());
+    }
+
+    /** This generation is deleted, or nobody will. Idempotent. */
+    static synchronized void release(Generation generation) {
+        ended.remove(generation);
     }
 
     /** Whose the folder is; null if it is nobody's. */
@@ -97,7 +114,7 @@ final class StoreFolders {
 
     /**
      * Deletes a table's folder, unless it is another's by now. Where an SSTable is being written in
-     * it, nothing is done: the end of that has to try again.
+     * it, or a generation is to be deleted, nothing is done: the end of that has to try again.
      *
      * @param deleteStore as for {@link StoreLocation#delete(Consumer)}
      * @throws FSError if it cannot be deleted
@@ -105,7 +122,7 @@ final class StoreFolders {
     static synchronized void delete(
             StoreLocation place, TableGenerations owner, Consumer<Path> deleteStore) {
         if (owners.get(place.root()) != owner) return;
-        if (isExported(place.root())) return;
+        if (isExported(place.root()) || ended.containsValue(place.root())) return;
         place.delete(deleteStore);
         owners.remove(place.root());
     }

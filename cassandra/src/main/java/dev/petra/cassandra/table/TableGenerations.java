@@ -84,9 +84,9 @@ public final class TableGenerations {
     }
 
     /**
-     * Opens what is on disk and removes what is dead there. Blocks on disk, and on the replay of
-     * the engine's log after a crash. Never throws: a table that cannot be opened says so on each
-     * use.
+     * Opens what is on disk, and has what is dead there removed in the background. Blocks on disk,
+     * and on the replay of the engine's log after a crash. Never throws: a table that cannot be
+     * opened says so on each use.
      *
      * @param tableDirectories the table's directories, one per data directory of the node
      */
@@ -207,7 +207,10 @@ public final class TableGenerations {
                         directory.generation(garbage),
                         live,
                         displayName);
-                ended.deleteGarbage(garbage);
+                // Not here: a store may have thousands of files, and the start would wait.
+                Generation dead = Generation.empty(this, garbage);
+                ended.add(dead);
+                dead.discard();
             }
             return generations.contains(live)
                     ? Generation.of(this, live, openStore(directory, live))

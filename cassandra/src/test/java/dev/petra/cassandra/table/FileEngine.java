@@ -55,6 +55,9 @@ final class FileEngine implements StorageEngine {
     /** What closing a store waits for. */
     volatile Runnable closing = () -> {};
 
+    /** What the deletion of a store that is not open waits for. */
+    volatile Runnable deleting = () -> {};
+
     boolean failOpen;
 
     /** What {@link #deleteStore} was called for. */
@@ -85,6 +88,7 @@ final class FileEngine implements StorageEngine {
     public void deleteStore(Path directory) {
         if (open.contains(directory)) throw new IllegalStateException(directory + " is open");
         deleted.add(directory);
+        deleting.run();
         delete(directory);
     }
 

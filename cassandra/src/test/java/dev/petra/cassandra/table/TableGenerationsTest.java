@@ -66,15 +66,24 @@ class TableGenerationsTest {
         return TableGenerations.open("t", TABLE, () -> engine, List.of(table), disk);
     }
 
-    /** As after a crash: nothing is closed, and nothing is remembered. */
+    /** As after a crash: nothing is closed, and nothing is remembered. What it left is deleted. */
     private TableGenerations reopen() {
-        engine = new FileEngine();
-        return open();
+        return reopenOn(Disk.REAL);
     }
 
     private TableGenerations reopenOn(Disk disk) {
         engine = new FileEngine();
-        return open(disk);
+        TableGenerations stores = open(disk);
+        awaitDisposed(stores);
+        return stores;
+    }
+
+    private static void awaitDisposed(TableGenerations stores) {
+        try {
+            assertThat(stores.awaitDisposed(Duration.ofMinutes(1))).isTrue();
+        } catch (InterruptedException e) {
+            throw new AssertionError(e);
+        }
     }
 
     private static void write(Generation generation, String line) {
@@ -428,7 +437,8 @@ class TableGenerationsTest {
         write(stores.current(), "a");
         long out = stores.migration().begin("rocks");
         assertThat(stores.migration().departed(out)).isTrue();
-        // As after a crash. The generation is garbage and goes; nothing else can be deleted.
+        stores.close();
+        // The generation is garbage and goes; nothing else can be deleted.
         TableGenerations after = reopenOn(CrashingDisk.at(0));
         assertThat(after.current().isEmpty()).isTrue();
         after.close();
@@ -571,14 +581,15 @@ class TableGenerationsTest {
         TableGenerations second = open();
         write(second.current(), "b");
         leave(second);
-        assertThat(second.awaitDisposed(Duration.ofMinutes(1))).isTrue();
+        awaitDisposed(second);
         assertThat(stores().resolve("1/lines")).hasContent("a\n");
         assertThat(stores().resolve("2")).doesNotExist();
         TableGenerations third = open();
         assertThat(third.current().number()).isEqualTo(3);
         write(third.current(), "c");
+        awaitDisposed(third);
         deletion.countDown();
-        assertThat(first.awaitDisposed(Duration.ofMinutes(1))).isTrue();
+        awaitDisposed(first);
         assertThat(stores().resolve("1")).doesNotExist();
         assertThat(read(third)).containsExactly("c");
         assertThat(read(reopen())).containsExactly("c");
@@ -592,12 +603,64 @@ class TableGenerationsTest {
         TableGenerations second = open();
         write(second.current(), "b");
         leave(second);
-        assertThat(second.awaitDisposed(Duration.ofMinutes(1))).isTrue();
+        awaitDisposed(second);
         assertThat(stores().resolve("LIVE")).exists();
         deletion.countDown();
-        assertThat(first.awaitDisposed(Duration.ofMinutes(1))).isTrue();
+        awaitDisposed(first);
         boolean isThere = TableRegistry.exclusively(() -> Files.exists(stores()));
         assertThat(isThere).isFalse();
+    }
+
+    /** TRUNCATE of a large table, and a crash: the start waited until its files were deleted. */
+    @Test
+    void noTableWaitsForTheDeletionOfWhatACrashLeft() {
+        TableGenerations stores = open();
+        write(stores.current(), "a");
+        write(stores.successor(), "b");
+        CountDownLatch deletion = new CountDownLatch(1);
+        engine = new FileEngine();
+        engine.deleting = () -> Uninterruptibles.awaitUninterruptibly(deletion);
+        TableGenerations after = assertTimeoutPreemptively(Duration.ofSeconds(10), () -> open());
+        write(after.current(), "c");
+        assertThat(read(after)).containsExactly("b", "c");
+        assertThat(stores().resolve("1")).exists();
+        deletion.countDown();
+        awaitDisposed(after);
+        assertThat(stores().resolve("1")).doesNotExist();
+        assertThat(read(reopen())).containsExactly("b", "c");
+    }
+
+    /** The folder went with LIVE, so that the deletion found the table's data by that number. */
+    @Test
+    void aDeletionThatIsLateFindsNoLaterGenerationOfItsNumber() throws InterruptedException {
+        TableGenerations stores = open();
+        write(stores.current(), "a");
+        var unused = stores.successor();
+        stores.close();
+        CountDownLatch begun = new CountDownLatch(1);
+        CountDownLatch deletion = new CountDownLatch(1);
+        engine = new FileEngine();
+        engine.deleting =
+                () -> {
+                    begun.countDown();
+                    Uninterruptibles.awaitUninterruptibly(deletion);
+                };
+        TableGenerations first = open();
+        assertThat(begun.await(1, TimeUnit.MINUTES)).isTrue();
+        engine.deleting = () -> {};
+        first.close();
+        TableGenerations second = open();
+        awaitDisposed(second);
+        assertThat(stores().resolve("1")).doesNotExist();
+        leave(second);
+        awaitDisposed(second);
+        TableGenerations third = open();
+        write(third.current(), "b");
+        assertThat(third.current().number()).isEqualTo(3);
+        deletion.countDown();
+        awaitDisposed(first);
+        assertThat(read(third)).containsExactly("b");
+        assertThat(read(reopen())).containsExactly("b");
     }
 
     /** The next write took it for a directory that somebody had put there. */

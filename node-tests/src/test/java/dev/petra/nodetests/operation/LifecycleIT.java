@@ -129,9 +129,9 @@ class LifecycleIT {
         KILL.then("truncated", () -> truncatedStaysEmpty(both));
     }
 
-    private static void truncatedStaysEmpty(List<TableFiles> both) {
+    private static void truncatedStaysEmpty(List<TableFiles> both) throws Exception {
         for (String table : TRUNCATED) assertThat(rows(table)).as(table).isEmpty();
-        for (TableFiles files : both) assertThat(files.generations()).isEmpty();
+        for (TableFiles files : both) awaitDeletion(files);
         for (String table : TRUNCATED) insert(table, 3);
         TableFiles last = create("truncate_last", "");
         insert("truncate_last", 1);
@@ -141,8 +141,16 @@ class LifecycleIT {
                 () -> {
                     truncatedHasWhatCameLater();
                     assertThat(rows("truncate_last")).isEmpty();
-                    assertThat(last.generations()).isEmpty();
+                    awaitDeletion(last);
                 });
+    }
+
+    /** No start waits for it. */
+    private static void awaitDeletion(TableFiles files) throws Exception {
+        TestNode.await(
+                "the deletion of what is in " + files.stores(),
+                MOVES,
+                () -> files.generations().isEmpty());
     }
 
     private static void truncatedHasWhatCameLater() {
