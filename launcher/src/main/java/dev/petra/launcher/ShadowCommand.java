@@ -180,10 +180,14 @@ final class ShadowCommand implements Runnable {
             long different = sum(shadows, "different");
             out.printf("%s: %d of %d nodes have caught up%n", table, caughtUp, nodes);
             out.printf(
-                    "  answers compared: %,d, equal: %,d, different: %,d, not comparable: %,d%n",
+                    "  answers compared: %,d, equal: %,d, different: %,d, undecided: %,d, not"
+                            + " comparable: %,d%n",
                     sum(shadows, "compared"),
                     sum(shadows, "equal"),
                     different,
+                    sum(
+                            shadows.stream().filter(shadow -> shadow.has("undecided")).toList(),
+                            "undecided"),
                     sum(shadows, "not_comparable"));
             long ofTable = sum(shadows, "table_bytes");
             long ofShadow = sum(shadows, "shadow_bytes");

@@ -83,7 +83,7 @@ class Attempt {
     private @Nullable ClusteringPrefix<?> reached;
     private boolean isOfOneMoment;
     private boolean isUnreadable;
-    private boolean isUndecided;
+    private Comparison.@Nullable Outcome undecided;
     private long bytes;
     private long tableMicros;
     private long shadowMicros;
@@ -239,7 +239,7 @@ class Attempt {
             }
             tableMicros = ofTable.micros();
             shadowMicros = ofShadow.micros();
-            isUndecided = comparison.isUndecided();
+            undecided = comparison.undecided();
             ClusteringPrefix<?> last = comparison.reached();
             // What is in a memtable is freed when this has been closed.
             reached = last != null && isProgress(last) ? last.retainable() : null;
@@ -370,9 +370,9 @@ class Attempt {
         return reached;
     }
 
-    /** Whether something is {@link Comparison.Result#UNDECIDED}, of what was compared. */
-    boolean isUndecided() {
-        return isUndecided;
+    /** The first of what was compared that is {@link Comparison.Result#UNDECIDED}, or null. */
+    Comparison.@Nullable Outcome undecided() {
+        return undecided;
     }
 
     /** Whether one of the sides could not be read. */

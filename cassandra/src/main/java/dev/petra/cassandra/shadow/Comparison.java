@@ -47,30 +47,61 @@ final class Comparison {
         EQUAL,
         DIFFERENT,
 
-        /**
-         * All else is equal, but they differ by what Cassandra's own replicas may differ by. The
-         * table has what is older than a deletion past {@code gc_grace_seconds}, which it has
-         * purged and the shadow has not: whether a write that is so late shows depends on when the
-         * deletion was compacted. Or the bytes of clustering values differ that the type takes for
-         * equal: whose of several writes they are depends on what was merged first.
-         */
+        /** All else is equal, but they differ by what Cassandra's own replicas may differ by. */
         UNDECIDED,
 
         /** They were equal as far as there was time to read. */
         TOO_LONG
     }
 
+    /** What is {@link Result#UNDECIDED}. */
+    enum Undecided {
+        /**
+         * The table has what is older than a deletion past {@code gc_grace_seconds}, which it has
+         * purged and the shadow has not: whether a write that is so late shows depends on when the
+         * deletion was compacted.
+         */
+        LATE("late write"),
+
+        /**
+         * Both say that a cell of one timestamp is gone, since another second. Of two expiring
+         * cells, or of one and a deletion, which one wins depends on whether a compaction has made
+         * one a tombstone before it met the other. Either hides the same.
+         */
+        TIE("tie of an expired cell"),
+
+        /**
+         * The bytes of clustering values differ that the type takes for equal: whose of several
+         * writes they are depends on what was merged first.
+         */
+        CLUSTERING("bytes of equal clustering values");
+
+        private final String text;
+
+        Undecided(String text) {
+            this.text = text;
+        }
+    }
+
     /**
      * What came of it.
      *
-     * @param where the first difference is; empty if there is none
+     * @param kind {@code different}, or what is undecided and why; empty if neither
+     * @param where the first difference is, or what is undecided; empty if there is none
      * @param table what the table has there, and the shadow has not
      * @param shadow what the shadow has there, and the table has not
      */
-    record Outcome(Result result, String where, String table, String shadow) {
-        static final Outcome EQUAL = new Outcome(Result.EQUAL, "", "", "");
-        static final Outcome UNDECIDED = new Outcome(Result.UNDECIDED, "", "", "");
-        static final Outcome TOO_LONG = new Outcome(Result.TOO_LONG, "", "", "");
+    record Outcome(Result result, String kind, String where, String table, String shadow) {
+        static final Outcome EQUAL = new Outcome(Result.EQUAL, "", "", "", "");
+        static final Outcome TOO_LONG = new Outcome(Result.TOO_LONG, "", "", "", "");
+
+        static Outcome different(String where, String table, String shadow) {
+            return new Outcome(Result.DIFFERENT, "different", where, table, shadow);
+        }
+
+        static Outcome undecided(Undecided why, String where, String table, String shadow) {
+            return new Outcome(Result.UNDECIDED, "undecided: " + why.text, where, table, shadow);
+        }
     }
 
     /** One side could not be read. */
@@ -158,6 +189,9 @@ final class Comparison {
         /** Timestamps of deletions that may be purged, and of expired cells that may. */
         final Map<Subject, Long> purged = new HashMap<>();
 
+        /** Cells that were deleted or have expired, those included that may be purged. */
+        final Map<Subject, Cell<?>> gone = new HashMap<>();
+
         /** Of the row, if there is one. */
         @Nullable ClusteringPrefix<?> clustering;
 
@@ -194,7 +228,7 @@ final class Comparison {
     private final long gcBefore;
     private final boolean reversed;
     private @Nullable ClusteringPrefix<?> reached;
-    private boolean isUndecided;
+    private @Nullable Outcome undecided;
     private boolean isOneSided;
 
     /**
@@ -226,7 +260,8 @@ final class Comparison {
         Outcome difference =
                 difference(new Side(ofTable, false), new Side(ofShadow, true), maxRows);
         if (difference != null) return difference;
-        return isUndecided ? Outcome.UNDECIDED : Outcome.EQUAL;
+        Outcome first = undecided;
+        return first == null ? Outcome.EQUAL : first;
     }
 
     /**
@@ -248,8 +283,7 @@ final class Comparison {
         // Cassandra finds partitions by these bytes, and makes tokens of them: it never answers
         // with others, also where the type takes them for equal.
         if (!left.key.equals(right.key))
-            return new Outcome(
-                    Result.DIFFERENT,
+            return Outcome.different(
                     "the partition's key",
                     "0x" + Fact.shortened(left.key),
                     "0x" + Fact.shortened(right.key));
@@ -276,9 +310,12 @@ final class Comparison {
             Facts ofRight = facts(inRight, right);
             Outcome rows = difference(() -> "row " + shown(at), right, ofLeft, ofRight);
             if (rows != null) return rows;
-            if (ofLeft.clustering != null
-                    && ofRight.clustering != null
-                    && !ofLeft.clustering.equals(ofRight.clustering)) isUndecided = true;
+            ClusteringPrefix<?> one = ofLeft.clustering;
+            ClusteringPrefix<?> other = ofRight.clustering;
+            if (undecided == null && one != null && other != null && !one.equals(other))
+                undecided =
+                        Outcome.undecided(
+                                Undecided.CLUSTERING, "row " + shown(at), shown(one), shown(other));
             Outcome ranges = ranges(at, left, right);
             if (ranges != null) return ranges;
             reached = at;
@@ -311,9 +348,9 @@ final class Comparison {
         return reached;
     }
 
-    /** Whether something of what was compared so far is {@link Result#UNDECIDED}. */
-    boolean isUndecided() {
-        return isUndecided;
+    /** The first of what was compared so far that is {@link Result#UNDECIDED}, or null. */
+    @Nullable Outcome undecided() {
+        return undecided;
     }
 
     /** One of the two answers, and what is deleted where it has been read up to. */
@@ -528,6 +565,7 @@ final class Comparison {
             else facts.others.add(withoutValue(subject, cell));
             return;
         }
+        facts.gone.put(subject, cell);
         // As a compaction would write it.
         long deletedAt =
                 cell.isTombstone()
@@ -564,12 +602,32 @@ final class Comparison {
     }
 
     /**
-     * How the two differ at a place, or null. What is too late is noted, and is not a difference.
+     * Whether two cells that are gone may each be what is left of the same writes. A tombstone may
+     * be what a compaction has made of an expiring cell of its second, and then hides any other of
+     * its timestamp. What still has its expiry has met none: it has won by that over a cell that
+     * expires no later, which was thus written in an earlier second; a tombstone of a later one is
+     * a deletion that it lacks. Two that both have it are decided. A counter does not expire.
+     */
+    private static boolean isTie(@Nullable Cell<?> one, @Nullable Cell<?> other) {
+        if (one == null
+                || other == null
+                || one.column().isCounterColumn()
+                || one.timestamp() != other.timestamp()) return false;
+        if (one.isTombstone())
+            return other.isTombstone() || one.localDeletionTime() + 1 < other.localDeletionTime();
+        return other.isTombstone() && other.localDeletionTime() + 1 < one.localDeletionTime();
+    }
+
+    /**
+     * How the two differ at a place, or null. What is undecided is noted, and is not a difference.
      *
-     * <p>Only the table's side can be excused. It purges, and the shadow does not: all that the
-     * table says, and all that hides older data there, the shadow has as well. So a fact of the
-     * table is hidden in the shadow if the table has purged what hid it; and a fact of the shadow
-     * alone was lost by the table, or was not hidden by the engine as it should be.
+     * <p>Of a cell that lives on one side nothing is undecided by a tie: the other's tombstone may
+     * be a client's deletion, which the one has lost.
+     *
+     * <p>Of what is late only the table's side can be excused. It purges, and the shadow does not:
+     * all that the table says, and all that hides older data there, the shadow has as well. So a
+     * fact of the table is hidden in the shadow if the table has purged what hid it; and a fact of
+     * the shadow alone was lost by the table, or was not hidden by the engine as it should be.
      */
     private @Nullable Outcome difference(
             Supplier<String> where, Side shadow, Facts ofLeft, Facts ofRight) {
@@ -581,25 +639,41 @@ final class Comparison {
         onlyLeft.removeAll(ofRight.all);
         Set<Fact> onlyRight = new LinkedHashSet<>(ofRight.all);
         onlyRight.removeAll(ofLeft.all);
+        Predicate<Fact> isTied =
+                fact -> isTie(ofLeft.gone.get(fact.subject()), ofRight.gone.get(fact.subject()));
+        // But for those that are tied.
+        Set<Fact> left = new LinkedHashSet<>(onlyLeft);
+        Set<Fact> right = new LinkedHashSet<>(onlyRight);
+        if (!isOneSided) {
+            left.removeIf(isTied);
+            right.removeIf(isTied);
+        }
         Predicate<Fact> isLate =
                 fact ->
                         fact.timestamp()
                                 <= Math.max(shadow.purged(), ofRight.purgedOver(fact.subject()));
         boolean isExcused =
                 isOneSided
-                        ? onlyLeft.isEmpty()
-                        : onlyRight.isEmpty()
-                                && onlyLeft.stream().allMatch(isLate)
+                        ? left.isEmpty()
+                        : right.isEmpty()
+                                && left.stream().allMatch(isLate)
                                 && (isAlikeLive
                                         || (ofLeft.isLive
                                                 && ofLeft.others.stream().allMatch(isLate)));
         if (!isRepeated && isExcused) {
-            isUndecided = true;
+            if (undecided == null)
+                undecided =
+                        Outcome.undecided(
+                                !isOneSided && left.isEmpty() && isAlikeLive
+                                        ? Undecided.TIE
+                                        : Undecided.LATE,
+                                where.get(),
+                                text(onlyLeft),
+                                text(onlyRight));
             return null;
         }
         boolean haveTexts = !isRepeated && !(onlyLeft.isEmpty() && onlyRight.isEmpty());
-        return new Outcome(
-                Result.DIFFERENT,
+        return Outcome.different(
                 where.get(),
                 haveTexts ? text(onlyLeft) : state(ofLeft),
                 haveTexts ? text(onlyRight) : state(ofRight));

@@ -15,12 +15,13 @@ import org.slf4j.LoggerFactory;
 
 /**
  * The last differences between a table and its shadow. Each partition is logged once, and few in a
- * minute. Thread-safe.
+ * minute. Those that are undecided are kept apart, so that they drive none out, and are not logged.
+ * Thread-safe.
  */
 public final class Differences {
     private static final Logger logger = LoggerFactory.getLogger(Differences.class);
 
-    /** How many are kept. */
+    /** How many are kept, and how many that are undecided. */
     static final int KEPT = 100;
 
     /** How many partitions are known to have been logged. */
@@ -33,18 +34,25 @@ public final class Differences {
      * One of them.
      *
      * @param atMillis when it was found, since 1970
+     * @param kind {@code different}, or what is undecided and why
      * @param key of the partition
      * @param where in the partition
      * @param table what the table has there, and the shadow has not
      * @param shadow what the shadow has there, and the table has not
      */
     public record Difference(
-            long atMillis, String key, String where, String table, String shadow) {}
+            long atMillis,
+            String kind,
+            String key,
+            String where,
+            String table,
+            String shadow) {}
 
     private final String name;
     private final LongSupplier nanoTime;
     private final BooleanSupplier answers;
     private final Deque<Difference> last = new ArrayDeque<>();
+    private final Deque<Difference> undecided = new ArrayDeque<>();
     private final Map<String, Boolean> logged =
             new LinkedHashMap<>() {
                 private static final long serialVersionUID = 1;
@@ -72,8 +80,7 @@ public final class Differences {
 
     /** Adds one. Returns whether it was logged. */
     synchronized boolean add(Difference difference) {
-        last.addLast(difference);
-        if (last.size() > KEPT) last.removeFirst();
+        keep(last, difference);
         if (logged.containsKey(difference.key()) || !mayLog()) return false;
         logged.put(difference.key(), true);
         logger.warn(
@@ -90,6 +97,16 @@ public final class Differences {
         return true;
     }
 
+    /** Adds one that is no defect of either side. */
+    synchronized void addUndecided(Difference difference) {
+        keep(undecided, difference);
+    }
+
+    private static void keep(Deque<Difference> all, Difference difference) {
+        all.addLast(difference);
+        if (all.size() > KEPT) all.removeFirst();
+    }
+
     private static String shown(String side) {
         return side.isEmpty() ? "nothing" : side;
     }
@@ -103,10 +120,19 @@ public final class Differences {
         return inThisMinute++ < LOGGED;
     }
 
-    /** The last ones, the newest first. */
+    /** The last ones but for those that are undecided, the newest first. */
     synchronized List<Difference> last() {
-        List<Difference> all = new ArrayList<>(last.size());
-        last.descendingIterator().forEachRemaining(all::add);
+        return newestFirst(last);
+    }
+
+    /** The last ones that are undecided, the newest first. */
+    synchronized List<Difference> undecided() {
+        return newestFirst(undecided);
+    }
+
+    private static List<Difference> newestFirst(Deque<Difference> kept) {
+        List<Difference> all = new ArrayList<>(kept.size());
+        kept.descendingIterator().forEachRemaining(all::add);
         return all;
     }
 }

@@ -233,9 +233,11 @@ public final class Shadow {
         return statistics;
     }
 
-    /** The last differences, the newest first. */
+    /** The last differences, the newest first; behind them the last that are undecided. */
     public List<Differences.Difference> differences() {
-        return differences.last();
+        List<Differences.Difference> all = new ArrayList<>(differences.last());
+        all.addAll(differences.undecided());
+        return all;
     }
 
     /**
@@ -244,23 +246,32 @@ public final class Shadow {
      * @param outcome null if there was no moment to compare at
      */
     void count(DecoratedKey key, Comparison.@Nullable Outcome outcome) {
-        Comparison.Result result = outcome == null ? null : outcome.result();
-        if (result == Comparison.Result.EQUAL) statistics.equal.increment();
-        else if (outcome == null || result != Comparison.Result.DIFFERENT)
-            statistics.notComparable.increment();
-        else {
-            statistics.different.increment();
-            var unused =
-                    differences.add(
-                            new Differences.Difference(
-                                    System.currentTimeMillis(),
-                                    Comparison.shown(cfs.metadata(), key),
-                                    outcome.where(),
-                                    outcome.table(),
-                                    outcome.shadow()));
-            remembered.remember(statistics.different.sum(), this::folders);
-        }
+        if (outcome == null) statistics.notComparable.increment();
+        else
+            switch (outcome.result()) {
+                case EQUAL -> statistics.equal.increment();
+                case DIFFERENT -> {
+                    statistics.different.increment();
+                    var unused = differences.add(difference(key, outcome));
+                    remembered.remember(statistics.different.sum(), this::folders);
+                }
+                case UNDECIDED -> {
+                    statistics.undecided.increment();
+                    differences.addUndecided(difference(key, outcome));
+                }
+                case TOO_LONG -> statistics.notComparable.increment();
+            }
         statistics.compared.increment();
+    }
+
+    private Differences.Difference difference(DecoratedKey key, Comparison.Outcome outcome) {
+        return new Differences.Difference(
+                System.currentTimeMillis(),
+                outcome.kind(),
+                Comparison.shown(cfs.metadata(), key),
+                outcome.where(),
+                outcome.table(),
+                outcome.shadow());
     }
 
     /** Counts a read of which there was no moment to compare at. */

@@ -55,8 +55,7 @@ class ShadowComparison extends TableComparison {
     private static final int SHORT_QUEUE = 256;
 
     private static final Comparison.Outcome MISSED =
-            new Comparison.Outcome(
-                    Comparison.Result.DIFFERENT,
+            Comparison.Outcome.different(
                     "the partition",
                     "its key is found among all keys",
                     "the store's scan of all keys does not find the partition; a read of it does");
@@ -67,10 +66,12 @@ class ShadowComparison extends TableComparison {
     /**
      * What is behind a place of a partition, or all of it.
      *
-     * @param isUndecided whether something up to that place is
+     * @param undecided the first that is so up to that place, or null
      */
     private record Rest(
-            DecoratedKey key, @Nullable ClusteringPrefix<?> after, boolean isUndecided) {}
+            DecoratedKey key,
+            @Nullable ClusteringPrefix<?> after,
+            Comparison.@Nullable Outcome undecided) {}
 
     private final Shadow shadow;
     private final ShadowCopy copy;
@@ -120,7 +121,7 @@ class ShadowComparison extends TableComparison {
 
     @Override
     void compare(DecoratedKey key) throws Ended, InterruptedException {
-        compare(new Rest(key, null, false), false);
+        compare(new Rest(key, null, null), false);
     }
 
     /**
@@ -179,7 +180,7 @@ class ShadowComparison extends TableComparison {
     private void compare(Rest rest, boolean isLast) throws Ended, InterruptedException {
         DecoratedKey key = rest.key();
         ClusteringPrefix<?> after = rest.after();
-        boolean isUndecided = rest.isUndecided();
+        Comparison.Outcome undecided = rest.undecided();
         long maxBytes = MAX_BYTES;
         int failed = 0;
         int slow = 0;
@@ -192,21 +193,19 @@ class ShadowComparison extends TableComparison {
             ClusteringPrefix<?> reached = attempt.reached();
             if (outcome != null && outcome.result() != Comparison.Result.TOO_LONG) {
                 boolean isEqual = outcome.result() == Comparison.Result.EQUAL;
-                count(key, isEqual && isUndecided ? Comparison.Outcome.UNDECIDED : outcome);
+                count(key, isEqual && undecided != null ? undecided : outcome);
                 return;
             }
             if (outcome != null && reached == null) {
                 if (++slow == SLOW_ATTEMPTS) {
-                    if (isLast || !addAgain(new Rest(key, after, isUndecided)))
+                    if (isLast || !addAgain(new Rest(key, after, undecided)))
                         count(key, Reason.TOO_LONG);
                     return;
                 }
             } else if (outcome != null && reached != null && attempt.isOfOneMoment()) {
-                isUndecided |= attempt.isUndecided();
+                if (undecided == null) undecided = attempt.undecided();
                 if (isEnd(cfs.metadata(), reached)) {
-                    count(
-                            key,
-                            isUndecided ? Comparison.Outcome.UNDECIDED : Comparison.Outcome.EQUAL);
+                    count(key, undecided == null ? Comparison.Outcome.EQUAL : undecided);
                     return;
                 }
                 after = reached;
@@ -216,7 +215,7 @@ class ShadowComparison extends TableComparison {
             } else if (copy.isCaughtUp()) {
                 if (++failed == ATTEMPTS) {
                     if (attempt.isUnreadable()) count(key, Reason.UNREADABLE);
-                    else if (isLast || !addAgain(new Rest(key, after, isUndecided)))
+                    else if (isLast || !addAgain(new Rest(key, after, undecided)))
                         count(key, Reason.WRITTEN);
                     return;
                 }
@@ -249,7 +248,10 @@ class ShadowComparison extends TableComparison {
 
     private void count(DecoratedKey key, Comparison.Outcome outcome) {
         switch (outcome.result()) {
-            case UNDECIDED -> count(key, Reason.UNDECIDED);
+            case UNDECIDED -> {
+                shadow.count(key, outcome);
+                super.count(key, Reason.UNDECIDED);
+            }
             case TOO_LONG -> throw new IllegalArgumentException(outcome.toString());
             case EQUAL, DIFFERENT -> {
                 shadow.count(key, outcome);

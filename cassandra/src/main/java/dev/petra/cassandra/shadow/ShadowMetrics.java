@@ -36,6 +36,7 @@ final class ShadowMetrics {
         count("Compared", statistics -> statistics.compared);
         count("Equal", statistics -> statistics.equal);
         count("Different", statistics -> statistics.different);
+        count("Undecided", statistics -> statistics.undecided);
         count("NotComparable", statistics -> statistics.notComparable);
         count("PassedOver", statistics -> statistics.passedOver);
         gauge("Answering", shadow -> shadow.isAnswering() ? 1 : 0);

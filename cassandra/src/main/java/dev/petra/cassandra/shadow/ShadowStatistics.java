@@ -5,15 +5,18 @@ import java.util.concurrent.atomic.LongAdder;
 
 /** What the comparisons of one table, or of all, have found since the node started. Thread-safe. */
 public final class ShadowStatistics {
-    /** Comparisons that came to an end: the sum of the next three. */
+    /** Comparisons that came to an end: the sum of the next four. */
     public final LongAdder compared = new LongAdder();
 
     public final LongAdder equal = new LongAdder();
     public final LongAdder different = new LongAdder();
 
+    /** They differ only as Cassandra's own replicas may. */
+    public final LongAdder undecided = new LongAdder();
+
     /**
-     * The partition was always being written, took longer than {@code read_request_timeout} to read
-     * twice, or a deletion past its grace was purged.
+     * The partition was always being written, or took longer than {@code read_request_timeout} to
+     * read twice.
      */
     public final LongAdder notComparable = new LongAdder();
 

@@ -301,7 +301,7 @@ class SnapshotComparison extends TableComparison {
                     last != null && Attempt.isProgress(table, last, after)
                             ? last.retainable()
                             : null,
-                    comparison.isUndecided(),
+                    comparison.undecided() != null,
                     bytes[0]);
         } catch (Timed.TooLong e) {
             return new Piece(Comparison.Outcome.TOO_LONG, null, false, bytes[0]);

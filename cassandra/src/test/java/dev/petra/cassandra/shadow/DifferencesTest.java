@@ -11,8 +11,12 @@ class DifferencesTest {
     private final AtomicLong now = new AtomicLong();
     private final Differences differences = new Differences("ks.t", now::get, () -> false);
 
+    private static Differences.Difference difference(String key) {
+        return new Differences.Difference(1, "different", key, "row 1", "a", "b");
+    }
+
     private boolean add(String key) {
-        return differences.add(new Differences.Difference(1, key, "row 1", "a", "b"));
+        return differences.add(difference(key));
     }
 
     @Test
@@ -28,6 +32,18 @@ class DifferencesTest {
         assertThat(add("b")).isFalse();
         now.addAndGet(TimeUnit.MINUTES.toNanos(1));
         assertThat(add("b")).isTrue();
+    }
+
+    /** A table that is always deleted from may have any number of them. */
+    @Test
+    void whatIsUndecidedDrivesNoDifferenceOut() {
+        add("k");
+        for (int i = 0; i < Differences.KEPT + 5; i++)
+            differences.addUndecided(difference("u" + i));
+        assertThat(differences.last()).containsExactly(difference("k"));
+        assertThat(differences.undecided()).hasSize(Differences.KEPT);
+        // Nor is it logged.
+        assertThat(add("u0")).isTrue();
     }
 
     @Test

@@ -37,7 +37,7 @@ class PromotionDoubtsTest {
     private void findDifference() {
         shadow.count(
                 cfs.decorateKey(ByteBufferUtil.bytes(1)),
-                new Comparison.Outcome(Comparison.Result.DIFFERENT, "row", "1", ""));
+                Comparison.Outcome.different("row", "1", ""));
     }
 
     private static List<TableId> others(int count) {

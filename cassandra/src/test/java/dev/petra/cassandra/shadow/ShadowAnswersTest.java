@@ -249,7 +249,7 @@ class ShadowAnswersTest {
 
     @Test
     void notIfItHadAnotherAnswerThanTheTable() {
-        shadow.count(key(), new Comparison.Outcome(Comparison.Result.DIFFERENT, "row", "1", ""));
+        shadow.count(key(), Comparison.Outcome.different("row", "1", ""));
         assertThat(isAnswered()).isFalse();
         assertThat(shadow.answers()).isEqualTo("no: it had another answer than the table");
     }

@@ -96,7 +96,7 @@ class ShadowTest {
         for (int i = 0; i < 2; i++)
             first.count(
                     cfs.decorateKey(ByteBufferUtil.bytes(i)),
-                    new Comparison.Outcome(Comparison.Result.DIFFERENT, "row", "1", ""));
+                    Comparison.Outcome.different("row", "1", ""));
         first.end();
         Shadow second = new Shadow(cfs, factory, first);
         second.recall();

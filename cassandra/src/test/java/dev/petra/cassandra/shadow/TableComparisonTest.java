@@ -105,6 +105,9 @@ class TableComparisonTest {
         engine.close();
     }
 
+    private static final Comparison.Outcome LATE =
+            Comparison.Outcome.undecided(Comparison.Undecided.LATE, "row c=1", "", "");
+
     private record Piece(
             Comparison.Result result, @Nullable ClusteringPrefix<?> reached, boolean isUndecided) {}
 
@@ -141,7 +144,7 @@ class TableComparisonTest {
                 return new Attempt(shadow, copy, command, Attempt.Extent.piece(after, maxBytes)) {
                     @Override
                     Comparison.Outcome run() {
-                        return new Comparison.Outcome(piece.result(), "", "", "");
+                        return new Comparison.Outcome(piece.result(), "", "", "", "");
                     }
 
                     @Override
@@ -150,8 +153,8 @@ class TableComparisonTest {
                     }
 
                     @Override
-                    boolean isUndecided() {
-                        return piece.isUndecided();
+                    Comparison.@Nullable Outcome undecided() {
+                        return piece.isUndecided() ? LATE : null;
                     }
 
                     @Override
@@ -206,9 +209,14 @@ class TableComparisonTest {
                 .isEqualTo(
                         ofAll == Comparison.Result.UNDECIDED
                                 ? "1 differ only as Cassandra's replicas may, by what is not newer"
-                                        + " than a deletion past gc_grace_seconds or by the bytes"
-                                        + " of equal clustering values; partition keys: k1"
+                                        + " than a deletion past gc_grace_seconds, by since when an"
+                                        + " expired cell is gone, or by the bytes of equal"
+                                        + " clustering values; partition keys: k1"
                                 : "");
+        boolean isUndecided = ofAll == Comparison.Result.UNDECIDED;
+        assertThat(shadow.statistics().undecided.sum()).isEqualTo(isUndecided ? 1 : 0);
+        assertThat(shadow.statistics().notComparable.sum()).isZero();
+        assertThat(shadow.statistics().compared.sum()).isEqualTo(2);
     }
 
     /** The end of a partition may be reached by a piece that finds no time for more. */

@@ -118,6 +118,7 @@ class ShadowIT {
 
     private static List<String> differences() {
         return session.execute("SELECT * FROM petra.shadow_differences").all().stream()
+                .filter(row -> row.getString("kind").equals("different"))
                 .map(Row::getFormattedContents)
                 .toList();
     }
@@ -283,6 +284,7 @@ class ShadowIT {
         assertThat(difference.getString("partition_key")).isEqualTo("1");
         assertThat(difference.getString("only_in_table")).contains("row deletion");
         assertThat(difference.getString("only_in_shadow")).contains("v = 0x61");
+        assertThat(difference.getString("kind")).isEqualTo("different");
         assertThat(difference.getInstant("found_at")).isBetween(began, Instant.now());
         node.awaitLog("Table ks.wrong and its shadow differ in partition 1", PATIENCE);
         NodeTool.Result report = report();
@@ -655,9 +657,16 @@ class ShadowIT {
                 "late",
                 each -> {
                     rows("late");
-                    return each.getLong("not_comparable") > 0;
+                    return each.getLong("undecided") > 0;
                 });
         assertThat(ShadowTable.row(session, "late").getLong("different")).isZero();
+        assertThat(
+                        session.execute(
+                                        "SELECT kind FROM petra.shadow_differences WHERE"
+                                                + " keyspace_name = 'ks' AND table_name = 'late'")
+                                .all())
+                .isNotEmpty()
+                .allMatch(each -> "undecided: late write".equals(each.getString("kind")));
 
         session.close();
         node.process().stop();
