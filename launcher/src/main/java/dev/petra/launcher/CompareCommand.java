@@ -63,10 +63,7 @@ final class CompareCommand implements Callable<Integer> {
 
     @Override
     public Integer call() {
-        Matcher name = TABLE.matcher(table);
-        if (!name.matches())
-            throw new ParameterException(
-                    spec.commandLine(), "'" + table + "' is not a table: <keyspace>.<table>");
+        Matcher name = name(table, spec);
         String keys = "keyspace_name = '%s' AND table_name = '%s'";
         String select =
                 "SELECT * FROM petra.comparisons WHERE "
@@ -98,6 +95,15 @@ final class CompareCommand implements Callable<Integer> {
             }
             return write(out, last);
         }
+    }
+
+    /** Keyspace and table of a name that an operator has given to a command. */
+    static Matcher name(String table, CommandSpec spec) {
+        Matcher name = TABLE.matcher(table);
+        if (!name.matches())
+            throw new ParameterException(
+                    spec.commandLine(), "'" + table + "' is not a table: <keyspace>.<table>");
+        return name;
     }
 
     private int write(PrintWriter out, Row result) {

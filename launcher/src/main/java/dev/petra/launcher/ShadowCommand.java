@@ -16,19 +16,21 @@ import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.concurrent.Callable;
+import java.util.regex.Matcher;
 import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.ParameterException;
+import picocli.CommandLine.Parameters;
 import picocli.CommandLine.Spec;
 
 /** {@code petra shadow}: what the nodes of a cluster say of their shadow tables. */
 @Command(
         name = "shadow",
-        description = "Tells about tables that an engine shadows.",
-        subcommands = ShadowCommand.Report.class)
+        description = "Tells about tables that an engine shadows, and has a shadow made anew.",
+        subcommands = {ShadowCommand.Report.class, ShadowCommand.Anew.class})
 final class ShadowCommand implements Runnable {
     @Spec
     @SuppressWarnings("NullAway.Init") // picocli sets it before it runs anything.
@@ -36,7 +38,47 @@ final class ShadowCommand implements Runnable {
 
     @Override
     public void run() {
-        throw new ParameterException(spec.commandLine(), "Missing command: report");
+        throw new ParameterException(spec.commandLine(), "Missing command: report or anew");
+    }
+
+    /** {@code petra shadow anew}. */
+    @Command(
+            name = "anew",
+            description = {
+                "Has the node at an address copy a table to its shadow anew, and forget what"
+                        + " comparisons have found. For whoever knows why the two differed: as"
+                        + " long as a difference is known, the shadow neither answers nor becomes"
+                        + " the table."
+            })
+    static final class Anew implements Callable<Integer> {
+        @Parameters(paramLabel = "KEYSPACE.TABLE", description = "The table.")
+        private String table = "";
+
+        @Mixin private CqlOptions node = new CqlOptions();
+
+        @Spec
+        @SuppressWarnings("NullAway.Init") // picocli sets it before it runs anything.
+        private CommandSpec spec;
+
+        @Override
+        public Integer call() {
+            Matcher name = CompareCommand.name(table, spec);
+            try (CqlClient client = node.connect()) {
+                client.run(
+                        "UPDATE petra.shadow SET state = 'anew' WHERE "
+                                + "keyspace_name = '%s' AND table_name = '%s'"
+                                        .formatted(name.group(1), name.group(2)),
+                        new Rows(),
+                        spec.commandLine().getErr());
+            }
+            PrintWriter out = spec.commandLine().getOut();
+            out.printf(
+                    "The shadow of %s on %s is made anew; petra.shadow says when it has caught up."
+                            + " Then compare again: 'petra compare %s'%n",
+                    table, node.address(), table);
+            RowWriter.flush(out);
+            return 0;
+        }
     }
 
     /** {@code petra shadow report}. */

@@ -49,6 +49,12 @@ final class MainTest {
         assertThat(err.toString()).isEmpty();
     }
 
+    @Test
+    void aShadowIsMadeAnewByTheNameOfItsTable() {
+        assertThat(petra.execute("shadow", "anew", "t")).isNotZero();
+        assertThat(err.toString()).contains("'t' is not a table: <keyspace>.<table>");
+    }
+
     /** Not only the one that the plugin is built with. */
     @Test
     void theVersionNamesTheReleasesThatThePluginKnows() throws IOException {

@@ -189,7 +189,10 @@ final class SchemaGate {
                     "the table is not migrated into an engine, because "
                             + doubt
                             + ". To migrate it all the same, alter it to a memtable of Cassandra's"
-                            + " first.");
+                            + " first, which deletes the shadow: the table is then migrated from"
+                            + " its SSTables. If you know why the two differed, 'petra shadow anew "
+                            + after
+                            + "' copies the shadow anew on a node, without the differences.");
     }
 
     private static InvalidRequestException noShadow(TableMetadata table, String reason) {

@@ -65,6 +65,8 @@ public final class VirtualTables {
 
     private static final String TOKEN_RANGE = "token_range";
     private static final String SNAPSHOT = "snapshot";
+    private static final String STATE = "state";
+    private static final String ANEW = "anew";
 
     // How long reads took, by side.
     private static final String OF_TABLE = "table_read_micros_";
@@ -118,7 +120,7 @@ public final class VirtualTables {
         boolean has(String... key);
     }
 
-    private static final class Table extends AbstractVirtualTable {
+    private static class Table extends AbstractVirtualTable {
         private final BiConsumer<SimpleDataSet, Asked> rows;
 
         /**
@@ -320,7 +322,7 @@ public final class VirtualTables {
                         .addClusteringColumn("direction", UTF8Type.instance)
                         .addRegularColumn("done_bytes", LongType.instance)
                         .addRegularColumn("left_bytes", LongType.instance)
-                        .addRegularColumn("state", UTF8Type.instance)
+                        .addRegularColumn(STATE, UTF8Type.instance)
                         .build(),
                 (result, asked) -> {
                     TableLifecycle.forEachWaiting(
@@ -328,7 +330,7 @@ public final class VirtualTables {
                                 if (!asked.has(cfs.getKeyspaceName())) return;
                                 result.row(cfs.getKeyspaceName(), cfs.getTableName(), "in")
                                         .column("done_bytes", 0L)
-                                        .column("state", "could not begin yet: " + reason);
+                                        .column(STATE, "could not begin yet: " + reason);
                             });
                     for (Migration migration : Migrations.now()) {
                         if (!asked.has(migration.cfs.getKeyspaceName())) continue;
@@ -338,18 +340,18 @@ public final class VirtualTables {
                                         migration.direction())
                                 .column("done_bytes", migration.doneBytes())
                                 .column("left_bytes", migration.bytesLeft())
-                                .column("state", migration.state());
+                                .column(STATE, migration.state());
                     }
                 });
     }
 
-    private static VirtualTable shadow() {
+    static AbstractVirtualTable shadow() {
         TableMetadata.Builder table =
                 table("shadow", "tables that an engine shadows, on this node")
                         .addPartitionKeyColumn("keyspace_name", UTF8Type.instance)
                         .addClusteringColumn("table_name", UTF8Type.instance)
                         .addRegularColumn("caught_up", BooleanType.instance)
-                        .addRegularColumn("state", UTF8Type.instance)
+                        .addRegularColumn(STATE, UTF8Type.instance)
                         .addRegularColumn("late_write", UTF8Type.instance)
                         .addRegularColumn("copies", LongType.instance)
                         .addRegularColumn("left_bytes", LongType.instance)
@@ -372,7 +374,7 @@ public final class VirtualTables {
                     (name, value) -> table.addRegularColumn(side + name, DoubleType.instance));
             table.addRegularColumn(side + MAX, LongType.instance);
         }
-        return new Table(
+        return new ShadowTable(
                 table.build(),
                 (result, asked) -> {
                     for (Shadow shadow : Shadows.all())
@@ -380,12 +382,47 @@ public final class VirtualTables {
                 });
     }
 
+    /** To set the {@code state} of a shadow to {@code anew} has it made anew. */
+    private static final class ShadowTable extends Table {
+        ShadowTable(TableMetadata metadata, BiConsumer<SimpleDataSet, Asked> rows) {
+            super(metadata, rows);
+        }
+
+        @Override
+        public void apply(PartitionUpdate update) {
+            String keyspace = UTF8Type.instance.compose(update.partitionKey().getKey());
+            List<String> tables = new ArrayList<>();
+            for (Row row : update) {
+                if (!isAnew(row)) throw wrong();
+                tables.add(UTF8Type.instance.compose(row.clustering().bufferAt(0)));
+            }
+            if (tables.isEmpty() || !update.deletionInfo().isLive()) throw wrong();
+            for (String table : tables) Shadows.anew(keyspace, table);
+        }
+
+        private static boolean isAnew(Row row) {
+            List<Cell<?>> cells = new ArrayList<>();
+            row.cells().forEach(cells::add);
+            return row.deletion().isLive()
+                    && cells.size() == 1
+                    && !cells.get(0).isTombstone()
+                    && cells.get(0).column().name.toString().equals(STATE)
+                    && UTF8Type.instance.compose(cells.get(0).buffer()).equals(ANEW);
+        }
+
+        private static InvalidRequestException wrong() {
+            return new InvalidRequestException(
+                    "All that can be written here is a shadow's state = 'anew', which has it made"
+                            + " anew");
+        }
+    }
+
     private static void addShadow(SimpleDataSet result, Shadow shadow) {
         ShadowStatistics statistics = shadow.statistics();
         Memtable.MemoryUsage memtables = shadow.memtableMemory();
         result.row(shadow.keyspace(), shadow.table())
                 .column("caught_up", shadow.isCaughtUp())
-                .column("state", shadow.state())
+                .column(STATE, shadow.state())
                 .column("late_write", shadow.lateWrite())
                 .column("copies", shadow.copies())
                 .column("left_bytes", shadow.bytesLeft())
@@ -451,7 +488,7 @@ public final class VirtualTables {
                         .addClusteringColumn("table_name", UTF8Type.instance)
                         .addRegularColumn(TOKEN_RANGE, UTF8Type.instance)
                         .addRegularColumn(SNAPSHOT, UTF8Type.instance)
-                        .addRegularColumn("state", UTF8Type.instance)
+                        .addRegularColumn(STATE, UTF8Type.instance)
                         .addRegularColumn("complete", BooleanType.instance)
                         .addRegularColumn("compared", LongType.instance)
                         .addRegularColumn("equal", LongType.instance)
@@ -480,7 +517,7 @@ public final class VirtualTables {
                 result.row(each.keyspace(), each.table())
                         .column(TOKEN_RANGE, each.tokenRange())
                         .column(SNAPSHOT, each.snapshot())
-                        .column("state", each.state())
+                        .column(STATE, each.state())
                         .column("complete", each.isComplete())
                         .column("compared", each.compared())
                         .column("equal", each.equal())

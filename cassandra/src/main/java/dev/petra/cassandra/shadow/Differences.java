@@ -130,6 +130,13 @@ public final class Differences {
         return newestFirst(undecided);
     }
 
+    /** Forgets all of them. */
+    synchronized void forget() {
+        last.clear();
+        undecided.clear();
+        logged.clear();
+    }
+
     private static List<Difference> newestFirst(Deque<Difference> kept) {
         List<Difference> all = new ArrayList<>(kept.size());
         kept.descendingIterator().forEachRemaining(all::add);

@@ -115,14 +115,16 @@ final class RememberedDifferences {
         isOver = true;
     }
 
-    /** Forgets all that was noted, after {@link #end}. */
-    synchronized void forget(Supplier<List<ShadowFolder>> folders) {
+    /** Forgets all that was noted. Returns whether a restart has forgotten it, too. */
+    synchronized boolean forget(Supplier<List<ShadowFolder>> folders) {
         found = 0;
         noted = 0;
         try {
             for (ShadowFolder each : folders.get()) each.deleteDifferent();
+            return true;
         } catch (RuntimeException | FSError e) {
             logger.warn("The differences of {} and its former shadow are not forgotten", name, e);
+            return false;
         }
     }
 }

@@ -294,7 +294,37 @@ public final class Shadow {
 
     /** Forgets its differences, after {@link #end}: the table has no shadow. Throws nothing. */
     void forget() {
-        remembered.forget(this::folders);
+        var unused = remembered.forget(this::folders);
+    }
+
+    /**
+     * Has the copy made anew, and forgets what comparisons of the former ones have found: whoever
+     * asks for that knows why they differed.
+     *
+     * @return what came of it, if anything is in the way, or null
+     */
+    @Nullable String anew() {
+        if (promoted)
+            return "is not made anew: it is taken into the table's engine, see petra.migrations";
+        logger.warn(
+                "{} is made anew, as an operator has asked, and forgets {} differences, the last of"
+                        + " which were: {}",
+                this,
+                statistics.different.sum(),
+                differences.last());
+        String reason = "an operator has it made anew";
+        // First, so that what was found wrong neither answers nor becomes the table from here on.
+        dropOut(reason);
+        statistics.forgetResults();
+        differences.forget();
+        boolean isForgotten = remembered.forget(this::folders);
+        // And one that began meanwhile, of which a difference may have been forgotten.
+        dropOut(reason);
+        return isForgotten
+                ? null
+                : "is made anew, but a restart of the node would remember the former differences:"
+                        + " they cannot be deleted from its disks, see the log. Mend that, and have"
+                        + " it made anew once more";
     }
 
     /** The comparison of the whole table that was begun last, or null. */

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.cassandra.shadow;
 
+import java.util.List;
 import java.util.concurrent.atomic.LongAdder;
 
-/** What the comparisons of one table, or of all, have found since the node started. Thread-safe. */
+/**
+ * What the comparisons of one table, or of all, have found since the node started, or an operator
+ * had the shadow made anew. Thread-safe.
+ */
 public final class ShadowStatistics {
     /** Comparisons that came to an end: the sum of the next four. */
     public final LongAdder compared = new LongAdder();
@@ -34,4 +38,10 @@ public final class ShadowStatistics {
 
     /** How long reads that were compared took. */
     public final ReadTimes reads = new ReadTimes();
+
+    /** Forgets what comparisons have found. */
+    void forgetResults() {
+        for (LongAdder each : List.of(compared, equal, different, undecided, notComparable))
+            each.reset();
+    }
 }

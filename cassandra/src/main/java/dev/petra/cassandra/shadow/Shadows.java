@@ -25,6 +25,7 @@ import org.apache.cassandra.db.ReadExecutionController;
 import org.apache.cassandra.db.SinglePartitionReadCommand;
 import org.apache.cassandra.db.partitions.PartitionUpdate;
 import org.apache.cassandra.db.rows.UnfilteredRowIterator;
+import org.apache.cassandra.exceptions.InvalidRequestException;
 import org.apache.cassandra.schema.SchemaChangeListener;
 import org.apache.cassandra.schema.SchemaConstants;
 import org.apache.cassandra.schema.TableId;
@@ -36,8 +37,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The shadows of this node. No method throws, and none blocks a client: what goes wrong has the
- * shadow drop out. Thread-safe.
+ * The shadows of this node. No method but {@link #anew} throws, and none blocks a client: what goes
+ * wrong has the shadow drop out. Thread-safe.
  */
 public final class Shadows {
     private static final Logger logger = LoggerFactory.getLogger(Shadows.class);
@@ -234,6 +235,25 @@ public final class Shadows {
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
         }
+    }
+
+    /**
+     * Has the shadow of a table made anew, without the differences of the former copies.
+     *
+     * @throws InvalidRequestException if it cannot be, or not for good, with the reason
+     */
+    public static void anew(String keyspace, String table) {
+        TableMetadata metadata = Host.current().table(keyspace, table);
+        Shadow shadow = metadata == null ? null : of(metadata.id);
+        String reason =
+                shadow == null
+                        ? "is not made anew: the table has none on this node"
+                        : stopped
+                                ? "is not made anew: the node is being drained"
+                                : shadow.anew();
+        if (reason != null)
+            throw new InvalidRequestException(
+                    "The shadow of " + keyspace + "." + table + " " + reason);
     }
 
     /** Before TRUNCATE of a table. {@link #shrinkingEnds} follows, also after an exception. */

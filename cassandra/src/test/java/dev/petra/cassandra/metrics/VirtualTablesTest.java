@@ -3,6 +3,7 @@ package dev.petra.cassandra.metrics;
 
 import static dev.petra.cassandra.Hollow.proxy;
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import com.google.common.collect.Iterators;
 import dev.petra.cassandra.Hollow;
@@ -28,9 +29,11 @@ import org.apache.cassandra.db.filter.ClusteringIndexSliceFilter;
 import org.apache.cassandra.db.filter.ColumnFilter;
 import org.apache.cassandra.db.marshal.CompositeType;
 import org.apache.cassandra.db.marshal.UTF8Type;
+import org.apache.cassandra.db.partitions.PartitionUpdate;
 import org.apache.cassandra.db.partitions.UnfilteredPartitionIterator;
 import org.apache.cassandra.db.rows.UnfilteredRowIterator;
 import org.apache.cassandra.db.virtual.AbstractVirtualTable;
+import org.apache.cassandra.exceptions.InvalidRequestException;
 import org.apache.cassandra.schema.TableId;
 import org.apache.cassandra.schema.TableMetadataRef;
 import org.junit.jupiter.api.AfterEach;
@@ -133,6 +136,29 @@ class VirtualTablesTest {
     void whoAsksForTheTablesOfAKeyspaceHasNoOtherMeasured() {
         assertThat(rows(VirtualTables.tables(), UTF8Type.instance.decompose("one"))).isEqualTo(2);
         assertThat(measured).containsExactlyInAnyOrder("one.t", "one.u");
+    }
+
+    /** A shadow is made anew by one statement, and by no other. */
+    @Test
+    void ofShadowsNothingElseCanBeWritten() {
+        AbstractVirtualTable shadow = VirtualTables.shadow();
+        PartitionUpdate.SimpleBuilder other =
+                PartitionUpdate.simpleBuilder(shadow.metadata(), "ks");
+        other.row("t").add("state", "caught up");
+        PartitionUpdate.SimpleBuilder more =
+                PartitionUpdate.simpleBuilder(shadow.metadata(), "ks");
+        more.row("t").add("state", "anew").add("different", 0L);
+        PartitionUpdate.SimpleBuilder deleted =
+                PartitionUpdate.simpleBuilder(shadow.metadata(), "ks");
+        deleted.row("t").delete();
+        PartitionUpdate.SimpleBuilder all = PartitionUpdate.simpleBuilder(shadow.metadata(), "ks");
+        all.delete();
+        for (PartitionUpdate.SimpleBuilder each : List.of(other, more, deleted, all)) {
+            PartitionUpdate update = each.build();
+            assertThatThrownBy(() -> shadow.apply(update))
+                    .isInstanceOf(InvalidRequestException.class)
+                    .hasMessageContaining("state = 'anew'");
+        }
     }
 
     @Test

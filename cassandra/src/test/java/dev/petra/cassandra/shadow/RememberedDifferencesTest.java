@@ -58,7 +58,7 @@ class RememberedDifferencesTest {
         shadow.remember(2, this::folders);
         shadow.end(this::folders);
         assertThat(open().recall(this::folders, 0)).isEqualTo(2);
-        shadow.forget(this::folders);
+        assertThat(shadow.forget(this::folders)).isTrue();
         clock.addAndGet(TimeUnit.SECONDS.toNanos(1));
         shadow.remember(3, this::folders);
         shadow.catchUp(this::folders);
@@ -89,8 +89,18 @@ class RememberedDifferencesTest {
         assertThat(open().recall(this::folders, before.found())).isEqualTo(3);
         // And is noted by that.
         assertThat(open().recall(this::folders, 0)).isEqualTo(3);
-        before.forget(this::folders);
+        assertThat(before.forget(this::folders)).isTrue();
         assertThat(before.found()).isZero();
+    }
+
+    /** Whoever has a shadow made anew is told: a restart might refuse the engine again. */
+    @Test
+    void whatCannotBeForgottenIsTold() {
+        RememberedDifferences shadow = open();
+        shadow.remember(1, this::folders);
+        Disk failing = new FailingDisk(first);
+        assertThat(shadow.forget(() -> List.of(new ShadowFolder(first, failing)))).isFalse();
+        assertThat(open().recall(this::folders, 0)).isEqualTo(1);
     }
 
     @Test

@@ -6,6 +6,7 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import dev.petra.cassandra.Hollow;
 import dev.petra.cassandra.TestTables;
+import dev.petra.cassandra.disk.Disk;
 import dev.petra.cassandra.engine.EngineKey;
 import dev.petra.cassandra.engine.Engines;
 import dev.petra.engine.EngineSettings;
@@ -61,32 +62,71 @@ class ShadowTest {
         assertThat(second.isGone()).isTrue();
     }
 
+    private ShadowCopy copy() {
+        return new ShadowCopy(
+                cfs,
+                (TableStore)
+                        Proxy.newProxyInstance(
+                                getClass().getClassLoader(),
+                                new Class<?>[] {TableStore.class},
+                                (proxy, method, arguments) -> null),
+                1,
+                new LateWrites(),
+                () -> new LateWrites.Moment(0, 0));
+    }
+
     /** It may have missed what came since. */
     @Test
     void whatIsToBecomeItsTableIsNoShadowAnyMore() {
         Shadow shadow = new Shadow(cfs, factory, null);
-        ShadowCopy copy =
-                new ShadowCopy(
-                        cfs,
-                        (TableStore)
-                                Proxy.newProxyInstance(
-                                        getClass().getClassLoader(),
-                                        new Class<?>[] {TableStore.class},
-                                        (proxy, method, arguments) -> null),
-                        1,
-                        new LateWrites(),
-                        () -> new LateWrites.Moment(0, 0));
-        Hollow.set(shadow, Shadow.class, "copy", copy);
+        ShadowCopy copy = copy();
+        HollowShadow.has(shadow, copy);
         assertThat(shadow.become(factory)).isTrue();
 
         shadow.promote();
         assertThat(shadow.become(factory)).isFalse();
         assertThat(shadow.promotedCopy()).isSameAs(copy);
+        assertThat(shadow.anew()).contains("is not made anew", "petra.migrations");
         assertThat(copy.isOver()).isFalse();
 
         // By another ALTER: what was made of it for the one before may lack what came since.
         shadow.promote();
         assertThat(copy.isOver()).isTrue();
+    }
+
+    private void findDifference(Shadow shadow) {
+        shadow.count(
+                cfs.decorateKey(ByteBufferUtil.bytes(1)),
+                Comparison.Outcome.different("row", "1", ""));
+    }
+
+    /** What was copied wrong must neither answer nor become the table for all that. */
+    @Test
+    void aShadowThatIsMadeAnewHasAnotherCopyAndNoDifferences(@TempDir Path directory) {
+        lieIn(directory);
+        ShadowFolder folder = new ShadowFolder(directory, Disk.REAL);
+        Shadow shadow = new Shadow(cfs, factory, null);
+        ShadowCopy copy = copy();
+        HollowShadow.has(shadow, copy);
+        findDifference(shadow);
+        shadow.count(cfs.decorateKey(ByteBufferUtil.bytes(2)), Comparison.Outcome.EQUAL);
+        assertThat(folder.different()).isEqualTo(1);
+
+        assertThat(shadow.anew()).isNull();
+        assertThat(copy.isOver()).isTrue();
+        assertThat(shadow.copy()).isNull();
+        assertThat(shadow.differences()).isEmpty();
+        assertThat(folder.different()).isZero();
+        // What is equal was the former copy.
+        assertThat(shadow.statistics().equal.sum()).isZero();
+        assertThat(shadow.statistics().compared.sum()).isZero();
+
+        ShadowCopy next = copy();
+        HollowShadow.has(shadow, next);
+        assertThat(shadow.doubt(next)).isNull();
+        findDifference(shadow);
+        assertThat(shadow.doubt(next)).isEqualTo("it had another answer than the table");
+        assertThat(folder.different()).isEqualTo(1);
     }
 
     /** Those of a shadow that could not note them; here no directory can be found. */

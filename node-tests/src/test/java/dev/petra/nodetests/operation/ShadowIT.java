@@ -298,6 +298,24 @@ class ShadowIT {
                 .hasMessageContaining("it had another answer than the table");
         Path folder = ShadowTable.folder(node, "wrong");
         assertThat(folder.resolve("DIFFERENT")).exists();
+
+        long copies = ShadowTable.row(session, "wrong").getLong("copies");
+        NodeTool.Result anew = Commands.petra(node, "shadow", "anew", "ks.wrong");
+        assertThat(anew.exitCode()).as(anew.output()).isZero();
+        assertThat(folder.resolve("DIFFERENT")).doesNotExist();
+        Row next =
+                await(
+                        "wrong",
+                        each -> each.getBoolean("caught_up") && each.getLong("copies") > copies);
+        assertThat(next.getLong("different")).isZero();
+        // The engine is as wrong as before.
+        await(
+                "wrong",
+                each -> {
+                    session.execute("SELECT * FROM ks.wrong WHERE k = 1");
+                    return each.getLong("different") > 0;
+                });
+        assertThat(folder.resolve("DIFFERENT")).exists();
         session.execute("DROP TABLE ks.wrong");
         TestNode.await("no shadow", PATIENCE, () -> !Files.exists(folder));
     }
