@@ -3,7 +3,6 @@ package dev.petra.jmh;
 
 import com.datastax.oss.driver.api.core.CqlSession;
 import com.datastax.oss.driver.api.core.config.DefaultDriverOption;
-import com.datastax.oss.driver.api.core.cql.Row;
 import dev.petra.jmh.querylog.Comparison;
 import dev.petra.jmh.querylog.Pace;
 import dev.petra.jmh.querylog.Player;
@@ -646,9 +645,18 @@ public final class Replay implements Callable<Integer> {
             Quiet.sync();
         }
 
-        private List<String> migrations() {
+        private List<Quiet.Migrating> migrations() {
             return session.execute("SELECT * FROM petra.migrations").all().stream()
-                    .map(Row::getFormattedContents)
+                    .map(
+                            row ->
+                                    new Quiet.Migrating(
+                                            row.getString("keyspace_name")
+                                                    + "."
+                                                    + row.getString("table_name"),
+                                            row.isNull("left_bytes")
+                                                    ? null
+                                                    : row.getLong("left_bytes"),
+                                            row.getFormattedContents()))
                     .toList();
         }
 

@@ -9,20 +9,34 @@ import java.time.Duration;
 import java.util.ArrayDeque;
 import java.util.Deque;
 import java.util.List;
+import java.util.concurrent.atomic.AtomicInteger;
+import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
 
 class QuietTest {
+    private static Quiet.Migrating migrating(String table, @Nullable Long leftBytes, String state) {
+        return new Quiet.Migrating(table, leftBytes, table + ", " + state);
+    }
+
+    private static Quiet.Migrating migrating(String table, @Nullable Long leftBytes) {
+        return migrating(table, leftBytes, "migrating");
+    }
+
     /** Times were taken while a table that had been imported was on its way into the engine. */
     @Test
     void migrationsAreWaitedForAsLongAsTheyGetFurther() {
-        Deque<List<String>> seen =
+        Deque<List<Quiet.Migrating>> seen =
                 new ArrayDeque<>(
                         List.of(
-                                List.of("ks.t, 1 done", "ks.u, 0 done"),
-                                List.of("ks.u, 1 done"),
-                                List.of("ks.u, 2 done"),
-                                List.<String>of()));
-        Quiet.awaitMigrations(seen::remove, Duration.ofMinutes(1));
+                                List.of(migrating("ks.t", 1L), migrating("ks.u", null)),
+                                List.of(migrating("ks.u", null)),
+                                // It begins: more is left than was known before.
+                                List.of(migrating("ks.u", 2L)),
+                                List.of(migrating("ks.u", 1L)),
+                                List.<Quiet.Migrating>of()));
+        // Each look must find it further than the one before.
+        Quiet.awaitMigrations(seen::remove, Duration.ZERO);
         assertThat(seen).isEmpty();
     }
 
@@ -31,8 +45,31 @@ class QuietTest {
         assertThatThrownBy(
                         () ->
                                 Quiet.awaitMigrations(
-                                        () -> List.of("ks.t, waiting: no room"), Duration.ZERO))
+                                        () -> List.of(migrating("ks.t", null, "waiting: no room")),
+                                        Duration.ZERO))
                 .isInstanceOf(NodeException.class)
                 .hasMessageContaining("ks.t, waiting: no room");
+    }
+
+    /** It was waited for without end: what was shown of it changed each time. */
+    @Test
+    @Timeout(60)
+    void aMigrationThatOnlyChangesItsStateGetsNoFurther() {
+        AtomicInteger looks = new AtomicInteger();
+        assertThatThrownBy(
+                        () ->
+                                Quiet.awaitMigrations(
+                                        () -> flipping(looks.getAndIncrement()),
+                                        Duration.ofSeconds(2)))
+                .isInstanceOf(NodeException.class)
+                .hasMessageContaining("ks.t, ");
+        assertThat(looks).hasValueGreaterThan(3);
+    }
+
+    /** Begins, loses what it has done, and cannot begin, again and again; so does another. */
+    private static List<Quiet.Migrating> flipping(int look) {
+        Quiet.Migrating one =
+                migrating("ks.t", look % 3 == 0 ? null : 10L + look % 3, "look " + look);
+        return look % 2 == 0 ? List.of(one) : List.of(one, migrating("ks.u", 7L));
     }
 }
