@@ -239,7 +239,13 @@ class ShadowComparison extends TableComparison {
 
     private boolean addAgain(Rest rest) {
         ClusteringPrefix<?> after = rest.after();
-        int bytes = rest.key().getKey().remaining() + (after == null ? 0 : after.dataSize());
+        Comparison.Outcome undecided = rest.undecided();
+        int bytes =
+                rest.key().getKey().remaining()
+                        + (after == null ? 0 : after.dataSize())
+                        + (undecided == null
+                                ? 0
+                                : undecided.table().length() + undecided.shadow().length());
         if (again.size() >= MAX_AGAIN || againBytes + bytes > MAX_AGAIN_BYTES) return false;
         again.add(rest);
         againBytes += bytes;
