@@ -184,7 +184,9 @@ public final class TableLifecycle {
         waiting.remove(cfs);
     }
 
-    /** Whether the shadow of a table becomes its store, and its memtable is Cassandra's until then. */
+    /**
+     * Whether the shadow of a table becomes its store, and its memtable is Cassandra's until then.
+     */
     public static boolean isTakenOver(ColumnFamilyStore cfs) {
         return Takeover.of(cfs) != null;
     }

@@ -41,12 +41,7 @@ public final class Differences {
      * @param shadow what the shadow has there, and the table has not
      */
     public record Difference(
-            long atMillis,
-            String kind,
-            String key,
-            String where,
-            String table,
-            String shadow) {}
+            long atMillis, String kind, String key, String where, String table, String shadow) {}
 
     private final String name;
     private final LongSupplier nanoTime;

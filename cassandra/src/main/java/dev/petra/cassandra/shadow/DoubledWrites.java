@@ -62,11 +62,7 @@ final class DoubledWrites {
      * @param group in {@link ShadowStore#underWay}
      */
     record Doubled(
-            ShadowStore copy,
-            int stripe,
-            PartitionUpdate update,
-            long bytes,
-            OpOrder.Group group) {
+            ShadowStore copy, int stripe, PartitionUpdate update, long bytes, OpOrder.Group group) {
         /** Before it goes to the table. */
         static Doubled begin(ShadowStore copy, PartitionUpdate update) {
             Doubled write =

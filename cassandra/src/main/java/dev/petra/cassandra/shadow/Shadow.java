@@ -797,7 +797,8 @@ public final class Shadow {
 
     private boolean isDeleted() {
         // Its end has just begun.
-        if (!former.isEmpty() || isBeingCopied() || Shadows.of(cfs.metadata.id) == this) return false;
+        if (!former.isEmpty() || isBeingCopied() || Shadows.of(cfs.metadata.id) == this)
+            return false;
         // Whoever waits for this one waits for that one too.
         Shadow other = predecessor;
         if (other != null && !other.isGone()) return false;

@@ -141,7 +141,9 @@ public final class ShadowSource {
         return ImmutableSet.copyOf(cfs.getTracker().getView().select(SSTableSet.CANONICAL));
     }
 
-    /** Before {@link #doubt} is asked for the last time: late writes wait for {@link #endSwitch}. */
+    /**
+     * Before {@link #doubt} is asked for the last time: late writes wait for {@link #endSwitch}.
+     */
     public void beginSwitch() {
         copy.beginSwitch();
     }

@@ -248,9 +248,7 @@ public final class Shadows {
         String reason =
                 shadow == null
                         ? "is not made anew: the table has none on this node"
-                        : stopped
-                                ? "is not made anew: the node is being drained"
-                                : shadow.anew();
+                        : stopped ? "is not made anew: the node is being drained" : shadow.anew();
         if (reason != null)
             throw new InvalidRequestException(
                     "The shadow of " + keyspace + "." + table + " " + reason);

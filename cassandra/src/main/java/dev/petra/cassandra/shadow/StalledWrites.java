@@ -28,7 +28,8 @@ final class StalledWrites {
      * @param isOver whether it is of no use any more
      * @return why that failed; null if it did not, or if it is of no use
      */
-    static @Nullable String write(TableStore store, PartitionUpdate update, BooleanSupplier isOver) {
+    static @Nullable String write(
+            TableStore store, PartitionUpdate update, BooleanSupplier isOver) {
         long deadline = System.nanoTime() + PATIENCE.toNanos();
         while (!isOver.getAsBoolean()) {
             try {

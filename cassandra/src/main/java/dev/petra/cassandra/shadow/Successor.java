@@ -8,8 +8,8 @@ import org.apache.cassandra.db.partitions.PartitionUpdate;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The store that is to become a table's: a copy of its shadow as of one moment, and what was written
- * to the shadow since. That is kept in memory until the copy is open. Thread-safe.
+ * The store that is to become a table's: a copy of its shadow as of one moment, and what was
+ * written to the shadow since. That is kept in memory until the copy is open. Thread-safe.
  */
 final class Successor {
     /** Heap that updates which are kept may hold. */

@@ -161,8 +161,7 @@ public final class TableGenerations {
         LiveGeneration.prepare(number, place);
         // From here on it lets no deletion go.
         var unused = migration.begin(configuration);
-        // What cannot be deleted is in the way of nothing: it has another number.
-        for (long garbage : found) ended.deleteGarbage(garbage);
+        for (long garbage : found) discard(garbage);
         copy.accept(spec(place, number));
         current = Generation.of(this, number, openStore(place, number));
     }
@@ -207,10 +206,7 @@ public final class TableGenerations {
                         directory.generation(garbage),
                         live,
                         displayName);
-                // Not here: a store may have thousands of files, and the start would wait.
-                Generation dead = Generation.empty(this, garbage);
-                ended.add(dead);
-                dead.discard();
+                discard(garbage);
             }
             return generations.contains(live)
                     ? Generation.of(this, live, openStore(directory, live))
@@ -218,6 +214,13 @@ public final class TableGenerations {
         } catch (RuntimeException | FSError e) {
             return Generation.failed(this, live, e);
         }
+    }
+
+    /** Not here: a store may have thousands of files, and whoever opens the table would wait. */
+    private void discard(long garbage) {
+        Generation dead = Generation.empty(this, garbage);
+        ended.add(dead);
+        dead.discard();
     }
 
     private TableStore openStore(StoreLocation place, long generation) {

@@ -145,8 +145,7 @@ class VirtualTablesTest {
         PartitionUpdate.SimpleBuilder other =
                 PartitionUpdate.simpleBuilder(shadow.metadata(), "ks");
         other.row("t").add("state", "caught up");
-        PartitionUpdate.SimpleBuilder more =
-                PartitionUpdate.simpleBuilder(shadow.metadata(), "ks");
+        PartitionUpdate.SimpleBuilder more = PartitionUpdate.simpleBuilder(shadow.metadata(), "ks");
         more.row("t").add("state", "anew").add("different", 0L);
         PartitionUpdate.SimpleBuilder deleted =
                 PartitionUpdate.simpleBuilder(shadow.metadata(), "ks");

@@ -448,16 +448,8 @@ class ComparisonTest {
                 update().at(5).now(NOW - 40).row(1).remove("m", "x").end());
         assertThat(
                         compare(
-                                        update().at(5)
-                                                .now(NOW - 50)
-                                                .staticRow()
-                                                .unset("s")
-                                                .end(),
-                                        update().at(5)
-                                                .now(NOW - 40)
-                                                .staticRow()
-                                                .unset("s")
-                                                .end())
+                                        update().at(5).now(NOW - 50).staticRow().unset("s").end(),
+                                        update().at(5).now(NOW - 40).staticRow().unset("s").end())
                                 .result())
                 .isEqualTo(Comparison.Result.UNDECIDED);
     }

@@ -123,7 +123,9 @@ class PromoteIT {
                                                         "memtable",
                                                         Map.of(
                                                                 "configurations",
-                                                                Map.of("rocks_shadow", shadow()))))));
+                                                                Map.of(
+                                                                        "rocks_shadow",
+                                                                        shadow()))))));
         session = node.plainSession();
         TestNode.createKeyspace(session, "ks", 1);
     }
