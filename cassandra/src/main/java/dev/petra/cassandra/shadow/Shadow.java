@@ -305,7 +305,7 @@ public final class Shadow {
      */
     @Nullable String anew() {
         if (promoted)
-            return "is not made anew: it is taken into the table's engine, see petra.migrations";
+            return "is not made anew: it becomes the table, see petra.migrations";
         logger.warn(
                 "{} is made anew, as an operator has asked, and forgets {} differences, the last of"
                         + " which were: {}",
@@ -349,7 +349,7 @@ public final class Shadow {
      * @return whether it is that
      */
     boolean become(ShadowFactory wanted) {
-        // One that is taken into its table, or was to be, has missed what came since.
+        // One that became its table, or was to, has missed what came since.
         if (promoted || !factory.engine().equals(wanted.engine())) return false;
         factory = wanted;
         ShadowCopy now = copy;

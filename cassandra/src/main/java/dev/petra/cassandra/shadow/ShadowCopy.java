@@ -261,8 +261,8 @@ final class ShadowCopy extends ShadowStore implements INotificationConsumer {
      * then before it is found to be; while the table's memtable is {@link #beginSwitch switched} it
      * waits for that.
      */
-    void lookFirst(boolean isFirst) {
-        looksFirst = isFirst;
+    void lookFirst() {
+        looksFirst = true;
     }
 
     /** Before somebody asks, for the last time, whether something was late. */

@@ -101,14 +101,18 @@ public final class ShadowSource {
         return shadow.tableDirectory();
     }
 
-    /** Keeps what is written to it from now on, for {@link #open}. */
+    /**
+     * Keeps in memory what would be written to it from now on, for {@link #open}. First it writes
+     * what it has in memory itself, so that this is soon over.
+     */
     public void beginCopy() {
+        copy.store.syncLog();
         copy.successor(new Successor());
     }
 
     /**
-     * Makes a store of all that it had when all writes of before {@link #beginCopy} were over, and
-     * maybe some of what came since. Nothing is written twice: its files are linked.
+     * Makes a store of all that it has, when all writes of before {@link #beginCopy} are over.
+     * Nothing is written twice: its files are linked.
      *
      * @throws RuntimeException if that cannot be; or an {@link org.apache.cassandra.io.FSError}
      */
@@ -124,7 +128,7 @@ public final class ShadowSource {
 
     /** From now on writes are looked at before they go to the table. */
     public void lookFirst() {
-        copy.lookFirst(true);
+        copy.lookFirst();
     }
 
     /**
@@ -185,12 +189,11 @@ public final class ShadowSource {
         return copy.accounted(sstables);
     }
 
-    /** What was begun is not gone on with. Idempotent. */
+    /** What was begun is not gone on with: it lacks what was written since. Idempotent. */
     public void abandon() {
-        copy.lookFirst(false);
-        copy.endSwitch();
+        copy.end("it did not become its table");
         Successor successor = copy.successor();
-        if (successor != null) successor.fail("it is not gone on with");
-        copy.successor(null);
+        if (successor != null) successor.fail("it was not gone on with");
+        copy.endSwitch();
     }
 }

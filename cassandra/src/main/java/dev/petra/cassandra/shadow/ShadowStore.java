@@ -78,12 +78,12 @@ class ShadowStore {
         return barrier.getSyncPoint()::isFinished;
     }
 
-    /** Where writes go as well, those that have begun and not ended excepted; null for nowhere. */
-    final void successor(@Nullable Successor next) {
+    /** Where writes go instead, but for those that are under way. From then on it lacks them. */
+    final void successor(Successor next) {
         successor = next;
     }
 
-    /** {@link #successor(Successor)}. */
+    /** {@link #successor(Successor)}; null if it gets writes itself. */
     final @Nullable Successor successor() {
         return successor;
     }
@@ -102,10 +102,12 @@ class ShadowStore {
 
     /** Writes to the store. False if it has dropped out, or does by this. Throws nothing. */
     final boolean write(PartitionUpdate update) {
-        String refused = StalledWrites.write(store, update, this::isOver);
-        if (refused != null) fault(refused);
         Successor next = successor;
         if (next != null) next.write(update);
+        else {
+            String refused = StalledWrites.write(store, update, this::isOver);
+            if (refused != null) fault(refused);
+        }
         return !isOver();
     }
 }

@@ -8,12 +8,12 @@ import org.apache.cassandra.db.partitions.PartitionUpdate;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The store that is to become a table's: a copy of its shadow as of one moment, and what was
- * written to the shadow since. That is kept in memory until the copy is open. Thread-safe.
+ * The store that is to become a table's: a copy of its shadow as of one moment, and what would
+ * have been written to the shadow since. That is kept in memory until the copy is open. Thread-safe.
  */
 final class Successor {
     /** Heap that updates which are kept may hold. */
-    static final long MAX_BYTES = 64L << 20;
+    static final long MAX_BYTES = Math.max(64L << 20, Runtime.getRuntime().maxMemory() / 32);
 
     private final Deque<PartitionUpdate> kept = new ArrayDeque<>();
     private long keptBytes;

@@ -753,7 +753,7 @@ class ShadowCopyTest {
         copy.doubled(deletion(11));
         Doubled.begin(copy, write()).end();
         assertThat(late.reason()).isNull();
-        copy.lookFirst(true);
+        copy.lookFirst();
         Doubled.begin(copy, write()).end();
         assertThat(late.reason()).isNotNull();
         assertThat(copy.isOver()).isFalse();
@@ -763,7 +763,7 @@ class ShadowCopyTest {
     @Test
     void aLateWriteWaitsForTheSwitchOfTheMemtable() throws Exception {
         copy.doubled(deletion(11));
-        copy.lookFirst(true);
+        copy.lookFirst();
         copy.beginSwitch();
         CompletableFuture<Void> begun =
                 CompletableFuture.runAsync(() -> Doubled.begin(copy, write()).end());
@@ -779,7 +779,7 @@ class ShadowCopyTest {
 
     @Test
     void othersDoNotWaitForTheSwitchOfTheMemtable() {
-        copy.lookFirst(true);
+        copy.lookFirst();
         copy.beginSwitch();
         Doubled.begin(copy, write()).end();
         copy.endSwitch();
@@ -862,6 +862,7 @@ class ShadowCopyTest {
         List<PartitionUpdate> written = new ArrayList<>();
         copy.doubled(deletion(1));
         Successor successor = new Successor();
+        writes.set(0);
         copy.successor(successor);
         PartitionUpdate before = write();
         PartitionUpdate after = deletion(2);
@@ -871,6 +872,8 @@ class ShadowCopyTest {
         copy.doubled(after);
         assertThat(writtenTo(written)).containsExactly(before, after);
         assertThat(successor.failure()).isNull();
+        // Of which a checkpoint may be under way.
+        assertThat(writes.get()).isZero();
     }
 
     @Test

@@ -527,7 +527,7 @@ class FallbackClusterIT {
         // It is in its engine there, and no shadow any more.
         TestNode.await("gossip", PATIENCE, () -> !isToldOfDifference());
         alterPeer(answering, "rocks");
-        answering.awaitLog("The shadow of peer.t is in the table's store", PATIENCE);
+        answering.awaitLog("The shadow of peer.t is its store", PATIENCE);
         awaitMigrations();
         for (TestNode node : List.of(answering, other)) {
             assertThat(alone(node, reads)).isEqualTo(rows);

@@ -559,7 +559,7 @@ class DockerIT {
     }
 
     private String taken() {
-        return "The shadow of " + table + " is in the table's store";
+        return "The shadow of " + table + " is its store";
     }
 
     /**

@@ -646,7 +646,7 @@ class PromoteIT {
         node.nodetool("snapshot", "-t", "during", "-cf", table, "ks");
         session.execute("INSERT INTO ks." + table + " (k, c, v) VALUES (-1, 1, 'in the engine')");
         session.execute("ALTER TABLE ks." + table + " ADD w text");
-        // In partitions that are taken in, are yet to be, and are new.
+        // In partitions of before, and in new ones.
         for (int k = -1; k < KEYS; k += 10)
             session.execute("UPDATE ks." + table + " SET w = 'w' WHERE k = " + k + " AND c = 1");
         assertThat(values(table, "w")).as(table).hasSize(KEYS / 10 + 1);

@@ -44,7 +44,7 @@ class AdoptingIT {
             "SELECT copies, caught_up, answers, answered FROM petra.shadow WHERE keyspace_name ="
                     + " 'shop'";
     private static final Pattern TAKEN_IN =
-            Pattern.compile("The shadow of shop.orders is in the table's store");
+            Pattern.compile("The shadow of shop.orders is its store");
 
     private record Block(int step, String language, String text) {}
 

@@ -287,7 +287,7 @@ class FallbackIT {
         alter("t", "rocks");
         for (Client each : clients) each.awaitReads(100);
         TestNode.awaitMigrations(session, PATIENCE);
-        node.awaitLog("The shadow of ks.t is in the table's store", PATIENCE);
+        node.awaitLog("The shadow of ks.t is its store", PATIENCE);
         for (Client each : clients) each.awaitReads(100);
         for (Client each : clients) each.halt();
     }
