@@ -43,6 +43,7 @@ final class PetraStreamReceiver extends CassandraStreamReceiver {
     private static final Logger logger = LoggerFactory.getLogger(PetraStreamReceiver.class);
 
     private final ColumnFamilyStore cfs;
+    private final StreamSession session;
     private final IncomingSlices slices;
     private final AtomicInteger count = new AtomicInteger();
     private final AtomicLong bytes = new AtomicLong();
@@ -54,6 +55,7 @@ final class PetraStreamReceiver extends CassandraStreamReceiver {
         // The peer sends this number, and Cassandra allocates a list of that size.
         super(cfs, session, Math.min(totalStreams, 1_024));
         this.cfs = cfs;
+        this.session = session;
         this.slices =
                 new IncomingSlices(
                         session.peer.toString(),
@@ -173,7 +175,8 @@ final class PetraStreamReceiver extends CassandraStreamReceiver {
             return;
         }
         try {
-            slices.ingest();
+            // Cassandra does not abort a table that has all, whatever becomes of the session.
+            slices.ingest(session::isFailedOrAborted);
             logger.info(
                     "Ingested {} bytes in {} slices into {}.{}",
                     bytes,

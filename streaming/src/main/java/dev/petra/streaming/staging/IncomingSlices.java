@@ -21,6 +21,9 @@ import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.LockSupport;
+import java.util.function.BooleanSupplier;
 import org.apache.cassandra.io.util.RebufferingInputStream;
 import org.apache.cassandra.net.AsyncStreamingInputPlus;
 import org.jspecify.annotations.Nullable;
@@ -38,6 +41,9 @@ public final class IncomingSlices implements AutoCloseable {
 
     /** How much of a block is to come before a peer is idle for too long. */
     private static final int PIECE = 1 << 16;
+
+    /** How long a session has failed at most before what waits for room or disk is told. */
+    private static final long LOOK_NANOS = TimeUnit.SECONDS.toNanos(1);
 
     private final String peer;
     private final String table;
@@ -359,30 +365,81 @@ public final class IncomingSlices implements AutoCloseable {
     }
 
     /**
-     * Makes all live that came: checks every slice of every stream first. Blocks on disk, without a
-     * lock: {@link #close} by another thread ends it. Closes the session.
-     *
-     * @throws IOException if something is missing or does not fit together; nothing is live then,
-     *     unless a store failed in the middle
+     * The same as {@link #ingest(BooleanSupplier)} of a session that fails only by {@link #close}.
      */
     public void ingest() throws IOException {
+        try {
+            ingestAll(() -> false);
+        } finally {
+            close();
+        }
+    }
+
+    /**
+     * Makes all live that came: checks every slice of every stream first. Blocks on disk, maybe for
+     * hours, without a lock: {@link #close} by another thread ends it. Closes the session.
+     *
+     * @param hasFailed whether the session has failed, of which nobody tells a receiver that has
+     *     all: asked before each step, and by a thread of its own while one waits
+     * @throws IOException if something is missing or does not fit together; nothing is live then,
+     *     unless a store or the session failed in the middle
+     */
+    public void ingest(BooleanSupplier hasFailed) throws IOException {
+        Thread looking = new Thread(() -> closeIf(hasFailed), "PetraStreamIngest");
+        looking.setDaemon(true);
+        try {
+            looking.start();
+            ingestAll(hasFailed);
+        } catch (RuntimeException e) {
+            // Of a sink that was closed under it.
+            requireNot(hasFailed, e);
+            throw e;
+        } finally {
+            close();
+            LockSupport.unpark(looking);
+        }
+    }
+
+    private void ingestAll(BooleanSupplier hasFailed) throws IOException {
         List<Arriving> all;
         synchronized (this) {
             if (over) throw ended();
             all = List.copyOf(streams.values());
         }
-        try {
-            if (failure != null) throw new IOException("A slice could not be received: " + failure);
-            for (Arriving each : all) each.sink().verify();
-            for (Arriving each : all) {
-                StreamSink sink = each.sink();
-                // Before the first as well: others fill the store, too.
-                do sink.prepare();
-                while (sink.ingest());
-            }
-        } finally {
-            close();
+        if (failure != null) throw new IOException("A slice could not be received: " + failure);
+        for (Arriving each : all) {
+            requireNot(hasFailed, null);
+            each.sink().verify();
         }
+        for (Arriving each : all) {
+            StreamSink sink = each.sink();
+            do {
+                requireNot(hasFailed, null);
+                // Before the first as well: others fill the store, too.
+                sink.prepare();
+                requireNot(hasFailed, null);
+            } while (sink.ingest());
+        }
+    }
+
+    /** Looks until the session is over. */
+    private void closeIf(BooleanSupplier hasFailed) {
+        while (!isOver() && !hasFailed.getAsBoolean()) LockSupport.parkNanos(LOOK_NANOS);
+        close();
+    }
+
+    private void requireNot(BooleanSupplier hasFailed, @Nullable Throwable cause)
+            throws IOException {
+        if (hasFailed.getAsBoolean())
+            throw new IOException(
+                    ("The session in which %s sent %s failed before all of it was live: repeat the"
+                                    + " operation that streams")
+                            .formatted(peer, table),
+                    cause);
+    }
+
+    private synchronized boolean isOver() {
+        return over;
     }
 
     /** Whether no stream has begun that is not live. */

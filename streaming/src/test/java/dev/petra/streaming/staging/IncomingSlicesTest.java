@@ -27,6 +27,7 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
 import org.apache.cassandra.io.util.DataInputBuffer;
 import org.apache.cassandra.io.util.DataOutputBuffer;
 import org.apache.cassandra.net.AsyncStreamingInputPlus;
@@ -46,6 +47,8 @@ class IncomingSlicesTest {
         final List<String> calls = new CopyOnWriteArrayList<>();
         int ended;
         int steps = 2;
+        Runnable whilePrepared = () -> {};
+        Runnable whileIngested = () -> {};
 
         Recorded(StreamHead head) {
             this.head = head;
@@ -87,12 +90,14 @@ class IncomingSlicesTest {
         @Override
         public boolean ingest() {
             calls.add("ingest");
+            whileIngested.run();
             return --steps > 0;
         }
 
         @Override
         public void prepare() {
             calls.add("room");
+            whilePrepared.run();
         }
 
         @Override
@@ -227,6 +232,47 @@ class IncomingSlicesTest {
         session.close();
         assertThatThrownBy(() -> receive(session, bytes)).hasMessageContaining("over");
         assertThatThrownBy(session::ingest).hasMessageContaining("over");
+    }
+
+    /** Cassandra aborts no receiver that has all: the rest went live, for hours maybe. */
+    @Test
+    @Timeout(value = 4, unit = TimeUnit.MINUTES, threadMode = ThreadMode.SEPARATE_THREAD)
+    void nothingGoesLiveOnceTheSessionHasFailed() throws IOException {
+        AtomicBoolean failed = new AtomicBoolean();
+        IncomingSlices session = session();
+        receive(session, slice(1, 0, 1).bytes());
+        Recorded sink = opened.get(0);
+        sink.whileIngested = () -> failed.set(true);
+        assertFails(session, failed);
+        assertThat(sink.calls).containsOnlyOnce("ingest");
+        awaitClose(sink);
+    }
+
+    @Test
+    @Timeout(value = 4, unit = TimeUnit.MINUTES, threadMode = ThreadMode.SEPARATE_THREAD)
+    void aStepThatWaitsEndsOnceTheSessionHasFailed() throws IOException {
+        AtomicBoolean failed = new AtomicBoolean();
+        IncomingSlices session = session();
+        receive(session, slice(1, 0, 1).bytes());
+        Recorded sink = opened.get(0);
+        sink.whilePrepared =
+                () -> {
+                    failed.set(true);
+                    awaitClose(sink);
+                    throw new IllegalStateException("This stream is closed.");
+                };
+        assertFails(session, failed);
+        assertThat(sink.calls).doesNotContain("ingest");
+    }
+
+    private static void assertFails(IncomingSlices session, AtomicBoolean failed) {
+        assertThatThrownBy(() -> session.ingest(failed::get))
+                .isInstanceOf(IOException.class)
+                .hasMessageContaining("failed before all of it was live");
+    }
+
+    private static void awaitClose(Recorded sink) {
+        while (!sink.calls.contains("close")) sleep(1);
     }
 
     @Test
