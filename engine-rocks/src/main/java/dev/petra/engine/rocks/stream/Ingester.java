@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.engine.rocks.stream;
 
+import dev.petra.engine.WriteStallException;
 import dev.petra.engine.rocks.db.Catalog;
 import dev.petra.engine.rocks.db.Database;
 import dev.petra.engine.rocks.db.ReopenableDatabase;
@@ -117,7 +118,8 @@ public final class Ingester {
      * @param flags of the catalog that they come from
      * @param isPrepared whether every defined index has the entries of the rows; asked while none
      *     is being defined
-     * @return false if there is no room for them, or they are not prepared; nothing was taken
+     * @return false if there is no room for them, they are not prepared, or writes wait for
+     *     compaction for longer than they may; nothing was taken
      */
     public boolean ingest(
             List<Path> data, List<Path> large, int flags, BooleanSupplier isPrepared) {
@@ -125,31 +127,44 @@ public final class Ingester {
         reopenable.heal();
         return reopenable.write(
                 database -> {
-                    sync.refuseAfterFailure();
-                    for (Catalog.Flag flag : Catalog.Flag.values())
-                        if ((flags & flag.bit) != 0) store.catalog().set(flag);
-                    WriteBarrier arriving = store.indexing().arriving();
-                    int slot = arriving.begin();
                     try {
-                        // An index may have been defined since. Its build waits for this slot,
-                        // and then finds the rows, or they come later with their entries.
-                        if (!isPrepared.getAsBoolean()) return false;
-                        synchronized (this) {
-                            if (!hasRoom(database)) return false;
-                            for (int attempt = 1;
-                                    !ingest(
-                                            database,
-                                            names(data),
-                                            names(large),
-                                            attempt == MOST_ATTEMPTS);
-                                    attempt++) {}
-                        }
-                    } finally {
-                        arriving.end(slot);
+                        return ingest(database, data, large, flags, isPrepared);
+                    } catch (WriteStallException e) {
+                        // Of what is written before; where files are taken, errors are RocksDB's.
+                        if (!reopenable.isWritable()) throw e;
+                        logger.debug("Files of a stream into {} wait", store.name(), e);
+                        return false;
                     }
-                    if (!data.isEmpty()) reopenable.dataWritten();
-                    return true;
                 });
+    }
+
+    private boolean ingest(
+            Database database,
+            List<Path> data,
+            List<Path> large,
+            int flags,
+            BooleanSupplier isPrepared)
+            throws RocksDBException {
+        sync.refuseAfterFailure();
+        for (Catalog.Flag flag : Catalog.Flag.values())
+            if ((flags & flag.bit) != 0) store.catalog().set(flag);
+        WriteBarrier arriving = store.indexing().arriving();
+        int slot = arriving.begin();
+        try {
+            // An index may have been defined since. Its build waits for this slot, and then finds
+            // the rows, or they come later with their entries.
+            if (!isPrepared.getAsBoolean()) return false;
+            synchronized (this) {
+                if (!hasRoom(database)) return false;
+                for (int attempt = 1;
+                        !ingest(database, names(data), names(large), attempt == MOST_ATTEMPTS);
+                        attempt++) {}
+            }
+        } finally {
+            arriving.end(slot);
+        }
+        if (!data.isEmpty()) store.reopenable().dataWritten();
+        return true;
     }
 
     private static List<String> names(List<Path> files) {

@@ -86,6 +86,9 @@ public final class StagedStream implements StreamSink {
     /** Whether more may be: large cells go live before rows, which may fail then. */
     private boolean tried;
 
+    /** Whether the store did not take the last step, maybe because writes wait. */
+    private volatile boolean refused;
+
     /** How many are synced. */
     private int synced;
 
@@ -252,9 +255,7 @@ public final class StagedStream implements StreamSink {
     private void renumber(List<Staged> staged) throws IOException {
         if (renumbered == staged.size()) return;
         SliceColumns theirs = Objects.requireNonNull(columns.get());
-        int[] ids =
-                store.reopenable()
-                        .write(database -> store.catalog().adopt(theirs.names(), store.table()));
+        int[] ids = adopt(theirs.names());
         boolean same = true;
         for (int id = 0; id < ids.length; id++)
             same &= ids[id] == id || ids[id] == Catalog.NO_COLUMN;
@@ -267,6 +268,19 @@ public final class StagedStream implements StreamSink {
             try (PledgedRoom room = PledgedRoom.of(directory, Files.size(file.path()))) {
                 // The last thing that may fail: a file must not be written anew twice.
                 renumbering.rewrite(file.path(), file.isData());
+            }
+        }
+    }
+
+    /** The ids that columns have here; those that are new are written to the catalog. */
+    private int[] adopt(List<String> names) {
+        while (true) {
+            checkOpen();
+            try {
+                return store.reopenable()
+                        .write(database -> store.catalog().adopt(names, store.table()));
+            } catch (WriteStallException e) {
+                pause(e);
             }
         }
     }
@@ -286,7 +300,8 @@ public final class StagedStream implements StreamSink {
         for (Slice slice : slices.all()) flags |= slice.rows().flags() | slice.large().flags();
         BooleanSupplier isPrepared = () -> data.isEmpty() || terms.areAdded(data);
         tried |= next > live;
-        if (next == live || ingester.ingest(data, large, flags, isPrepared)) live = next;
+        refused = next > live && !ingester.ingest(data, large, flags, isPrepared);
+        if (!refused) live = next;
         ingested = live == all.size();
         if (ingested) end();
         return !ingested;
@@ -334,7 +349,8 @@ public final class StagedStream implements StreamSink {
         boolean isPrepared = false;
         while (!isPrepared) {
             awaitRoom();
-            isPrepared = hasAddedTerms();
+            // The step itself would wait for them under the table's lock.
+            isPrepared = (!refused || takesWrites()) && hasAddedTerms();
         }
         sync();
     }
@@ -391,8 +407,7 @@ public final class StagedStream implements StreamSink {
             if (!data.isEmpty()) terms.add(data);
             return true;
         } catch (WriteStallException e) {
-            if (!store.reopenable().isWritable()) throw e;
-            logger.debug("Entries of a stream into {} wait", store.name(), e);
+            pause(e);
             return false;
         }
     }
@@ -406,7 +421,8 @@ public final class StagedStream implements StreamSink {
             checkOpen();
             if (System.nanoTime() - probed < PROBE_EVERY_NANOS) continue;
             probed = System.nanoTime();
-            checkWritable();
+            // A compaction that has failed does not go on, and RocksDB refuses writes then.
+            var unused = takesWrites();
             if (System.nanoTime() - told < TELL_EVERY_NANOS) continue;
             told = System.nanoTime();
             logger.info(
@@ -416,15 +432,27 @@ public final class StagedStream implements StreamSink {
         }
     }
 
-    /** A compaction that has failed does not go on, and RocksDB refuses writes then. */
-    private void checkWritable() {
+    /** Whether a write is taken now; throws what writes fail with otherwise. */
+    private boolean takesWrites() {
         try {
             store.reopenable().maintain(database -> store.catalog().probe());
+            return true;
         } catch (WriteStallException e) {
-            // While compaction is behind a write may have to wait for longer than it may.
-            if (!store.reopenable().isWritable()) throw e;
-            logger.debug("A stream into {} waits, and so do writes", store.name(), e);
+            pause(e);
+            return false;
         }
+    }
+
+    /**
+     * While compaction is behind, a write may have to wait for longer than it may: a stream, which
+     * has come over hours, tries again.
+     *
+     * @throws WriteStallException if that is not why it failed
+     */
+    private void pause(WriteStallException e) {
+        if (!store.reopenable().isWritable()) throw e;
+        logger.debug("A stream into {} waits, and so do writes", store.name(), e);
+        LockSupport.parkNanos(PAUSE_NANOS);
     }
 
     void checkOpen() {

@@ -33,6 +33,7 @@ import java.util.Set;
 import java.util.TreeSet;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.regex.Matcher;
@@ -528,6 +529,122 @@ class StreamIngestTest {
             to.flush();
         }
         return database;
+    }
+
+    /** Writes to a store stop at its one file in level 0, and wait for next to no time. */
+    private TableStore stopped(String... columns) throws RocksDBException {
+        engine.close();
+        engine =
+                Tables.engine(
+                        Map.of(
+                                "memory", "32MiB",
+                                "large_cell", "1KiB",
+                                "stream_part", "64KiB",
+                                "write_stall_timeout", "100ms"));
+        from = engine.openStore(table.spec(directory.resolve("from")));
+        TableStore stopped = engine.openStore(table.spec(directory.resolve("stopped")));
+        for (String column : columns)
+            stopped.write(table.update(0).at(1).row(0).set(column, "there").build());
+        stopped.flush();
+        Database database = Tables.context(stopped).database();
+        database.db.pauseBackgroundWork();
+        levelZero(database, 1, 1, 1);
+        return stopped;
+    }
+
+    private static void goOn(TableStore stopped) throws RocksDBException {
+        Database database = Tables.context(stopped).database();
+        levelZero(database, 4, 20, 36);
+        database.db.continueBackgroundWork();
+    }
+
+    private static void levelZero(Database database, int compact, int slow, int stop)
+            throws RocksDBException {
+        database.setOptions(
+                database.data,
+                Map.of(
+                        "level0_file_num_compaction_trigger", "" + compact,
+                        "level0_slowdown_writes_trigger", "" + slow,
+                        "level0_stop_writes_trigger", "" + stop));
+    }
+
+    private interface Step {
+        void run() throws IOException;
+    }
+
+    private static CompletableFuture<Void> beside(Step step) {
+        return CompletableFuture.runAsync(
+                () -> {
+                    try {
+                        step.run();
+                    } catch (IOException e) {
+                        throw new UncheckedIOException(e);
+                    }
+                });
+    }
+
+    /** For longer than ten writes may wait. */
+    private static void assertWaits(CompletableFuture<Void> step) {
+        assertThatThrownBy(() -> step.get(1, TimeUnit.SECONDS))
+                .isInstanceOf(TimeoutException.class);
+    }
+
+    /** One write to the catalog that had to wait lost what had come over hours. */
+    @Test
+    void aStreamWaitsWithTheIdsOfItsColumnsUntilWritesGoOn() throws Exception {
+        TableStore other = stopped("v");
+        SentStream sent = SentStream.of(from);
+        try (StreamSink in = other.receive(sent.head(), RangeTests.everything())) {
+            sent.stagedBy(in);
+            CompletableFuture<Void> verified = beside(in::verify);
+            try {
+                assertWaits(verified);
+            } finally {
+                goOn(other);
+            }
+            verified.get(2, TimeUnit.MINUTES);
+            while (in.ingest()) in.prepare();
+        }
+        assertThat(content(other)).hasSize(300);
+    }
+
+    @Test
+    void aStreamThatWaitsWithTheIdsOfItsColumnsEndsWhenItIsClosed() throws Exception {
+        TableStore other = stopped("v");
+        SentStream sent = SentStream.of(from);
+        try (StreamSink in = other.receive(sent.head(), RangeTests.everything())) {
+            sent.stagedBy(in);
+            CompletableFuture<Void> verified = beside(in::verify);
+            assertWaits(verified);
+            in.close();
+            assertThatThrownBy(() -> verified.get(2, TimeUnit.MINUTES))
+                    .hasCauseInstanceOf(IllegalStateException.class);
+        } finally {
+            goOn(other);
+        }
+    }
+
+    /** The first large cells are noted in the catalog. */
+    @Test
+    void aStepThatMeetsAStallComesAgain() throws Exception {
+        TableStore other = stopped("v", "w");
+        SentStream sent = SentStream.of(from);
+        try (StreamSink in = other.receive(sent.head(), RangeTests.everything())) {
+            sent.stagedBy(in);
+            in.verify();
+            CompletableFuture<Void> prepared;
+            try {
+                assertThat(in.ingest()).as("more").isTrue();
+                // Not the step, which holds the table.
+                prepared = beside(in::prepare);
+                assertWaits(prepared);
+            } finally {
+                goOn(other);
+            }
+            prepared.get(2, TimeUnit.MINUTES);
+            while (in.ingest()) in.prepare();
+        }
+        assertThat(content(other)).hasSize(300);
     }
 
     private CompletableFuture<Void> receiving() throws IOException {
