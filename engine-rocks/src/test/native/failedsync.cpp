@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // Stands between a process and its disk (LD_PRELOAD): a sync of a MANIFEST fails while a file below
 // PETRA_STAGED has a second link, as it has while it is ingested. What was to be synced is written.
+// The first makes the file PETRA_GATE before, if that is set, and waits until it is gone.
 // FailedIngestTest uses it.
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include <atomic>
 
 namespace {
 
@@ -39,8 +43,17 @@ bool fails(int fd) {
   return strstr(path, "/MANIFEST-") != nullptr && isLinked(staged);
 }
 
+void waitAtGate() {
+  static std::atomic_flag waited = ATOMIC_FLAG_INIT;
+  const char* gate = getenv("PETRA_GATE");
+  if (gate == nullptr || waited.test_and_set()) return;
+  close(open(gate, O_CREAT | O_WRONLY, 0600));
+  while (access(gate, F_OK) == 0) usleep(1000);
+}
+
 int sync(int fd, long call) {
   if (!fails(fd)) return static_cast<int>(syscall(call, fd));
+  waitAtGate();
   errno = EIO;
   return -1;
 }

@@ -7,7 +7,6 @@ import dev.petra.engine.rocks.db.Database;
 import dev.petra.engine.rocks.db.ReopenableDatabase;
 import dev.petra.engine.rocks.db.StoreContext;
 import dev.petra.engine.rocks.db.StoreSync;
-import dev.petra.engine.rocks.db.TableOptions;
 import dev.petra.engine.rocks.db.WriteBarrier;
 import dev.petra.engine.rocks.wal.LostLinks;
 import dev.petra.engine.rocks.wal.SyncMark;
@@ -23,12 +22,8 @@ import org.apache.cassandra.io.FSWriteError;
 import org.rocksdb.ColumnFamilyHandle;
 import org.rocksdb.FlushOptions;
 import org.rocksdb.IngestExternalFileOptions;
-import org.rocksdb.Options;
-import org.rocksdb.ReadOptions;
 import org.rocksdb.RocksDB;
 import org.rocksdb.RocksDBException;
-import org.rocksdb.SstFileReader;
-import org.rocksdb.SstFileReaderIterator;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -156,8 +151,10 @@ public final class Ingester {
             if (!isPrepared.getAsBoolean()) return false;
             synchronized (this) {
                 if (!hasRoom(database)) return false;
+                List<LostLinks.Ingested> rows = withKeys(data);
+                List<LostLinks.Ingested> cells = withKeys(large);
                 for (int attempt = 1;
-                        !ingest(database, names(data), names(large), attempt == MOST_ATTEMPTS);
+                        !ingest(database, rows, cells, attempt == MOST_ATTEMPTS);
                         attempt++) {}
             }
         } finally {
@@ -167,15 +164,22 @@ public final class Ingester {
         return true;
     }
 
-    private static List<String> names(List<Path> files) {
-        return files.stream().map(Path::toString).toList();
+    /** Read before they are taken: whoever closes the store meanwhile lets nobody read any more. */
+    private static List<LostLinks.Ingested> withKeys(List<Path> files) throws RocksDBException {
+        List<LostLinks.Ingested> all = new ArrayList<>();
+        for (Path file : files) all.add(LostLinks.Ingested.of(file));
+        return all;
     }
 
     /**
      * @param anyway however much was written since the flush
      * @return false if that was too much to be flushed while writers wait
      */
-    private boolean ingest(Database database, List<String> data, List<String> large, boolean anyway)
+    private boolean ingest(
+            Database database,
+            List<LostLinks.Ingested> data,
+            List<LostLinks.Ingested> large,
+            boolean anyway)
             throws RocksDBException {
         long before = writes.bytesWritten();
         // Most of it while writes go on.
@@ -220,48 +224,32 @@ public final class Ingester {
     private void take(
             Database database,
             boolean isData,
-            List<String> files,
+            List<LostLinks.Ingested> files,
             IngestExternalFileOptions options)
             throws RocksDBException {
         if (files.isEmpty()) return;
         if (isData) database.rowsArrive();
+        List<String> names = files.stream().map(file -> file.path().toString()).toList();
         try {
-            database.db.ingestExternalFile(isData ? database.data : database.large, files, options);
+            database.db.ingestExternalFile(isData ? database.data : database.large, names, options);
         } catch (RocksDBException e) {
-            restore(isData, files, e);
+            restore(files, e);
             throw e;
         }
     }
 
     /** The store must open again, also if the MANIFEST names the files in spite of the error. */
-    private void restore(boolean isData, List<String> files, RocksDBException e) {
-        try (TableOptions.ForSst of = store.reopenable().sstOptions()) {
-            List<LostLinks.Ingested> all = new ArrayList<>();
-            for (String file : files)
-                all.add(
-                        new LostLinks.Ingested(
-                                Path.of(file), smallest(isData ? of.data() : of.large(), file)));
-            int linked = LostLinks.restore(store.directory(), all);
+    private void restore(List<LostLinks.Ingested> files, RocksDBException e) {
+        try {
+            int linked = LostLinks.restore(store.directory(), files);
             if (linked > 0)
                 logger.warn(
                         "The MANIFEST of {} may name {} files of a stream that failed. They stay,"
                                 + " and are live if it does once the store is opened again",
                         store.name(),
                         linked);
-        } catch (IOException | RocksDBException f) {
+        } catch (IOException | RuntimeException f) {
             e.addSuppressed(f);
-        }
-    }
-
-    private static byte[] smallest(Options options, String file) throws RocksDBException {
-        try (SstFileReader reader = new SstFileReader(options);
-                ReadOptions how = Database.newReadOptions().setFillCache(false)) {
-            reader.open(file);
-            try (SstFileReaderIterator it = reader.newIterator(how)) {
-                it.seekToFirst();
-                it.status();
-                return it.isValid() ? it.key() : new byte[0];
-            }
         }
     }
 

@@ -7,6 +7,12 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Arrays;
 import java.util.List;
+import org.rocksdb.Options;
+import org.rocksdb.ReadOptions;
+import org.rocksdb.RocksDBException;
+import org.rocksdb.SstFileReader;
+import org.rocksdb.SstFileReaderIterator;
+import org.rocksdb.StringAppendOperator;
 
 /**
  * Links files again that an ingest has linked into a store and, having failed, unlinked. Where the
@@ -24,7 +30,27 @@ public final class LostLinks {
      * @param smallest its first key
      */
     @SuppressWarnings("ArrayRecordComponent") // never compared
-    public record Ingested(Path path, byte[] smallest) {}
+    public record Ingested(Path path, byte[] smallest) {
+        /** Reads the key, of a file that is no database's yet. */
+        public static Ingested of(Path path) throws RocksDBException {
+            // Any operator will do: the values are not looked at.
+            try (StringAppendOperator merge = new StringAppendOperator();
+                    Options options = new Options().setMergeOperator(merge);
+                    ReadOptions how =
+                            new ReadOptions()
+                                    .setVerifyChecksums(true)
+                                    .setTotalOrderSeek(true)
+                                    .setFillCache(false);
+                    SstFileReader reader = new SstFileReader(options)) {
+                reader.open(path.toString());
+                try (SstFileReaderIterator it = reader.newIterator(how)) {
+                    it.seekToFirst();
+                    it.status();
+                    return new Ingested(path, it.isValid() ? it.key() : new byte[0]);
+                }
+            }
+        }
+    }
 
     /**
      * Links those that the MANIFEST names and that are not there.

@@ -18,6 +18,8 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
 import org.apache.cassandra.db.DataRange;
 import org.apache.cassandra.db.filter.ColumnFilter;
 import org.apache.cassandra.db.partitions.PartitionUpdate;
@@ -25,6 +27,7 @@ import org.apache.cassandra.db.partitions.UnfilteredPartitionIterator;
 import org.apache.cassandra.db.rows.Row;
 import org.apache.cassandra.db.rows.UnfilteredRowIterator;
 import org.apache.cassandra.io.FSWriteError;
+import org.apache.cassandra.io.util.PathUtils;
 import org.apache.cassandra.schema.TableMetadata;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.io.TempDir;
@@ -37,8 +40,18 @@ import org.junit.jupiter.params.provider.CsvSource;
  */
 class FailedIngestTest {
     private static final int ROWS = 100;
+    private static final String GATE = "gate";
     private static final TableMetadata TABLE =
             Tables.table("CREATE TABLE t (k int PRIMARY KEY, v text)");
+
+    /** What becomes of the store. */
+    enum End {
+        OPEN,
+        CLOSED,
+
+        /** Another thread has begun to close it when the ingest fails. */
+        CLOSING
+    }
 
     @TempDir static Path libraries;
     private static Path library;
@@ -64,8 +77,9 @@ class FailedIngestTest {
     static final class Receiving {
         private Receiving() {}
 
-        /** Directory, length of values, and whether the store is closed. */
-        public static void main(String[] args) throws IOException {
+        /** Directory, length of values, and what becomes of the store. */
+        public static void main(String[] args) throws Exception {
+            End end = End.valueOf(args[2]);
             StorageEngine engine = engine();
             TableStore from = Tables.open(engine, Path.of(args[0], "from"), TABLE);
             TableStore to = Tables.open(engine, Path.of(args[0], "to"), TABLE);
@@ -73,20 +87,44 @@ class FailedIngestTest {
             String value = "v".repeat(Integer.parseInt(args[1]));
             for (int k = 0; k < ROWS; k++) write(from, k, value);
             SentStream sent = SentStream.of(from);
+            CompletableFuture<Void> closed =
+                    end == End.CLOSING
+                            ? CompletableFuture.runAsync(() -> close(to, Path.of(args[0], GATE)))
+                            : CompletableFuture.completedFuture(null);
             try (StreamSink in = to.receive(sent.head(), RangeTests.everything())) {
                 sent.stagedBy(in);
                 in.verify();
                 assertThrows(FSWriteError.class, in::ingest);
             }
-            if (Boolean.parseBoolean(args[2])) to.close();
+            closed.get(2, TimeUnit.MINUTES);
+            if (end == End.CLOSED) to.close();
             System.out.println("failed");
             Runtime.getRuntime().halt(0);
+        }
+
+        /** Begins that where the MANIFEST is about to fail, which it does from then on. */
+        private static void close(TableStore store, Path gate) {
+            Tables.await("the failure", () -> Files.exists(gate));
+            CompletableFuture<Void> closed = CompletableFuture.runAsync(store::close);
+            try {
+                Tables.await("the close", () -> Tables.context(store).reopenable().isShut());
+            } finally {
+                PathUtils.delete(gate);
+            }
+            closed.join();
         }
     }
 
     @ParameterizedTest
-    @CsvSource({"100, false", "100, true", "2000, false", "2000, true"})
-    void theStoreOpensAgain(int length, boolean closed) throws Exception {
+    @CsvSource({
+        "100, OPEN",
+        "100, CLOSED",
+        "100, CLOSING",
+        "2000, OPEN",
+        "2000, CLOSED",
+        "2000, CLOSING"
+    })
+    void theStoreOpensAgain(int length, End end) throws Exception {
         File said = directory.resolve("said").toFile();
         ProcessBuilder builder =
                 new ProcessBuilder(
@@ -95,12 +133,14 @@ class FailedIngestTest {
                                                 Receiving.class.getName(),
                                                 directory.toString(),
                                                 "" + length,
-                                                "" + closed)))
+                                                end.name())))
                         .redirectErrorStream(true)
                         .redirectOutput(said);
         builder.environment().put("LD_PRELOAD", library.toString());
         builder.environment()
                 .put("PETRA_STAGED", directory.resolve("to/" + StoreDescriptor.STREAMS) + "");
+        if (end == End.CLOSING)
+            builder.environment().put("PETRA_GATE", directory.resolve(GATE).toString());
         assertThat(builder.start().waitFor()).as(Files.readString(said.toPath())).isZero();
         assertThat(Files.readString(said.toPath())).contains("failed");
         try (StorageEngine engine = engine()) {
