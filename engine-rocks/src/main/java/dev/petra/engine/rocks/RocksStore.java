@@ -30,7 +30,9 @@ import dev.petra.engine.rocks.read.ReadSamples;
 import dev.petra.engine.rocks.stream.Ingester;
 import dev.petra.engine.rocks.stream.RangeSource;
 import dev.petra.engine.rocks.stream.StagedStream;
+import dev.petra.engine.rocks.wal.LogCheck;
 import dev.petra.engine.rocks.wal.LogSyncer;
+import dev.petra.engine.rocks.wal.LostLinks;
 import dev.petra.engine.rocks.write.MergeLimit;
 import dev.petra.engine.rocks.write.WriteBufferFilter;
 import dev.petra.engine.rocks.write.WritePath;
@@ -111,7 +113,7 @@ final class RocksStore implements TableStore, LogSyncer.Log {
         StoreDescriptor file = new StoreDescriptor(spec);
         boolean create = file.prepare();
         // Before it is opened: a full disk may need the room for that.
-        if (!create) deleteStreams(spec.directory());
+        if (!create) deleteStreams(spec);
         WriteStallRetry room =
                 new WriteStallRetry(
                         spec.displayName(),
@@ -139,11 +141,40 @@ final class RocksStore implements TableStore, LogSyncer.Log {
     }
 
     @SuppressWarnings("try") // the lock is held, not used
-    private static void deleteStreams(Path directory) {
+    private static void deleteStreams(StoreSpec spec) {
+        Path directory = spec.directory();
+        Path streams = directory.resolve(StoreDescriptor.STREAMS);
         try (DirectoryLock lock = DirectoryLock.take(directory)) {
-            StoreDirectory.delete(directory.resolve(StoreDescriptor.STREAMS));
+            restoreLinks(spec, streams);
+            StoreDirectory.delete(streams);
         } catch (IOException e) {
             throw new FSReadError(e, directory);
+        }
+    }
+
+    /** What the streams have may be all that is left of a file without which it does not open. */
+    private static void restoreLinks(StoreSpec spec, Path streams) throws IOException {
+        List<Path> staged =
+                StoreDirectory.filesIn(streams).stream()
+                        .filter(file -> file.toString().endsWith(".sst"))
+                        .toList();
+        try {
+            int linked = LostLinks.restoreStaged(spec.directory(), staged);
+            if (linked > 0)
+                logger.warn(
+                        "The process ended while a stream into {} failed: {} of its files, which"
+                                + " the MANIFEST names, are live",
+                        spec.displayName(),
+                        linked);
+        } catch (LogCheck.Damage e) {
+            // Links do not mend that, and whoever opens it with what can be read wants no more.
+            logger.warn(
+                    "The MANIFEST of {} cannot be read, so it is not known whether it names files"
+                            + " of a stream that failed",
+                    spec.displayName(),
+                    e);
+        } catch (RocksDBException e) {
+            throw RocksErrors.onRead(e, spec.displayName(), spec.directory());
         }
     }
 

@@ -53,8 +53,6 @@ public final class StoreDirectory {
         List<Path> files;
         try {
             files = filesIn(directory);
-        } catch (NoSuchFileException e) {
-            return;
         } catch (IOException e) {
             throw new FSWriteError(e, directory);
         }
@@ -64,11 +62,16 @@ public final class StoreDirectory {
         deleteFile(directory);
     }
 
-    /** Deepest first; files of streams may be deleted meanwhile by whoever received them. */
-    private static List<Path> filesIn(Path directory) throws IOException {
+    /**
+     * A directory and all that is in it, deepest first; none if it is not there. Files of streams
+     * may be deleted meanwhile by whoever received them.
+     */
+    public static List<Path> filesIn(Path directory) throws IOException {
         while (true) {
             try (var walk = Files.walk(directory)) {
                 return walk.sorted(Comparator.reverseOrder()).toList();
+            } catch (NoSuchFileException e) {
+                return List.of();
             } catch (UncheckedIOException e) {
                 if (!(e.getCause() instanceof NoSuchFileException)) throw e.getCause();
             }

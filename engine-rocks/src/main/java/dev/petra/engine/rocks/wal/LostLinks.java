@@ -5,8 +5,13 @@ import dev.petra.engine.DurableFile;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.stream.Collectors;
 import org.rocksdb.Options;
 import org.rocksdb.ReadOptions;
 import org.rocksdb.RocksDBException;
@@ -59,19 +64,51 @@ public final class LostLinks {
      * @throws IOException if the MANIFEST cannot be read, or a file cannot be linked
      */
     public static int restore(Path store, List<Ingested> files) throws IOException {
+        return restore(store, missing(store), files);
+    }
+
+    /**
+     * The same of a store that nobody has open, whose process may have ended before it did so.
+     *
+     * @param staged files of streams, whole or not
+     * @throws RocksDBException if one that may be missing cannot be read
+     */
+    public static int restoreStaged(Path store, List<Path> staged)
+            throws IOException, RocksDBException {
+        if (staged.isEmpty()) return 0;
+        Map<Path, Manifest.DataFile> missing = missing(store);
+        Set<Long> sizes =
+                missing.values().stream().map(Manifest.DataFile::bytes).collect(Collectors.toSet());
+        List<Ingested> files = new ArrayList<>();
+        if (!sizes.isEmpty())
+            for (Path file : staged)
+                if (sizes.contains(Files.size(file))) files.add(Ingested.of(file));
+        return restore(store, missing, files);
+    }
+
+    private static int restore(
+            Path store, Map<Path, Manifest.DataFile> missing, List<Ingested> files)
+            throws IOException {
         int linked = 0;
-        for (Manifest.DataFile named : Manifest.dataFiles(store)) {
-            Path missing = store.resolve("%06d.sst".formatted(named.number()));
-            if (Files.exists(missing)) continue;
+        for (Map.Entry<Path, Manifest.DataFile> each : missing.entrySet())
             for (Ingested file : files)
-                if (Files.size(file.path) == named.bytes()
-                        && Arrays.equals(file.smallest, named.smallest())) {
-                    Files.createLink(missing, file.path);
+                if (Files.size(file.path) == each.getValue().bytes()
+                        && Arrays.equals(file.smallest, each.getValue().smallest())) {
+                    Files.createLink(each.getKey(), file.path);
                     linked++;
                     break;
                 }
-        }
         if (linked > 0) DurableFile.syncNames(store);
         return linked;
+    }
+
+    /** What the MANIFEST names, by where it should be. */
+    private static Map<Path, Manifest.DataFile> missing(Path store) throws IOException {
+        Map<Path, Manifest.DataFile> missing = new HashMap<>();
+        for (Manifest.DataFile named : Manifest.dataFiles(store)) {
+            Path file = store.resolve("%06d.sst".formatted(named.number()));
+            if (!Files.exists(file)) missing.put(file, named);
+        }
+        return missing;
     }
 }

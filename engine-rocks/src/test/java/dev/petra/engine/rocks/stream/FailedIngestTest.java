@@ -50,7 +50,10 @@ class FailedIngestTest {
         CLOSED,
 
         /** Another thread has begun to close it when the ingest fails. */
-        CLOSING
+        CLOSING,
+
+        /** The process ends before it has linked again what RocksDB has unlinked. */
+        KILLED
     }
 
     @TempDir static Path libraries;
@@ -95,11 +98,31 @@ class FailedIngestTest {
                 sent.stagedBy(in);
                 in.verify();
                 assertThrows(FSWriteError.class, in::ingest);
+                if (end == End.KILLED) {
+                    unlink(Path.of(args[0], "to"));
+                    halt();
+                }
             }
             closed.get(2, TimeUnit.MINUTES);
             if (end == End.CLOSED) to.close();
+            halt();
+        }
+
+        private static void halt() {
             System.out.println("failed");
             Runtime.getRuntime().halt(0);
+        }
+
+        private static void unlink(Path store) throws IOException {
+            int links = 0;
+            try (var files = Files.newDirectoryStream(store, "*.sst")) {
+                for (Path file : files)
+                    if ((int) Files.getAttribute(file, "unix:nlink") > 1) {
+                        Files.delete(file);
+                        links++;
+                    }
+            }
+            assertThat(links).isPositive();
         }
 
         /** Begins that where the MANIFEST is about to fail, which it does from then on. */
@@ -120,9 +143,11 @@ class FailedIngestTest {
         "100, OPEN",
         "100, CLOSED",
         "100, CLOSING",
+        "100, KILLED",
         "2000, OPEN",
         "2000, CLOSED",
-        "2000, CLOSING"
+        "2000, CLOSING",
+        "2000, KILLED"
     })
     void theStoreOpensAgain(int length, End end) throws Exception {
         File said = directory.resolve("said").toFile();
@@ -145,6 +170,7 @@ class FailedIngestTest {
         assertThat(Files.readString(said.toPath())).contains("failed");
         try (StorageEngine engine = engine()) {
             TableStore to = Tables.open(engine, directory.resolve("to"), TABLE);
+            assertThat(directory.resolve("to/" + StoreDescriptor.STREAMS)).doesNotExist();
             assertThat(rows(to)).isGreaterThan(0);
             write(to, -2, "after");
             to.flush();
