@@ -14,6 +14,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.NoSuchElementException;
 import java.util.Objects;
+import java.util.function.LongConsumer;
 import org.apache.cassandra.db.DataRange;
 import org.apache.cassandra.db.DecoratedKey;
 import org.apache.cassandra.db.Slices;
@@ -57,6 +58,14 @@ public interface TableStore extends AutoCloseable {
      * @throws WriteStallException if the store is too far behind to take it now; it was not applied
      */
     void write(PartitionUpdate update);
+
+    /**
+     * The same, and nobody waits until it is durable: {@link #syncLog} makes sure of that. For
+     * whoever writes much from one thread.
+     */
+    default void writeUnsynced(PartitionUpdate update) {
+        write(update);
+    }
 
     /**
      * The same, and entries of indexes with it: both or neither, after a crash too. Nobody sees the
@@ -337,7 +346,17 @@ public interface TableStore extends AutoCloseable {
      *
      * @throws CorruptStoreException naming the first damaged file
      */
-    void verify();
+    default void verify() {
+        verify(bytes -> {});
+    }
+
+    /**
+     * The same, at the caller's speed.
+     *
+     * @param beforeFile called with the bytes of each file before it is read; may wait, and what it
+     *     throws ends this
+     */
+    void verify(LongConsumer beforeFile);
 
     /**
      * Ends the store for good and deletes its files. Waits a moment for reads in flight.

@@ -6,6 +6,7 @@ import static org.apache.cassandra.db.ColumnFamilyStore.FlushReason.SCHEMA_CHANG
 import dev.petra.cassandra.PetraMemtableFactory;
 import dev.petra.cassandra.host.Host;
 import dev.petra.cassandra.migration.TableLifecycle;
+import dev.petra.cassandra.shadow.Shadows;
 import dev.petra.cassandra.table.EngineMemtable;
 import java.util.concurrent.TimeUnit;
 import org.apache.cassandra.db.ColumnFamilyStore;
@@ -75,6 +76,8 @@ final class OverdueSwitches {
         if (cfs.getTracker() == null || !cfs.isValid()) return false;
         // It is switched when its shadow is its store.
         if (TableLifecycle.isTakenOver(cfs)) return false;
+        // A TRUNCATE that has begun would be refused half-way.
+        if (Shadows.isShrinking(cfs)) return false;
         boolean isOurs = PetraMemtableFactory.owns(cfs.metadata());
         // Also if the switch failed after the way out had begun.
         return cfs.getCurrentMemtable() instanceof EngineMemtable ? !isOurs : isOurs;

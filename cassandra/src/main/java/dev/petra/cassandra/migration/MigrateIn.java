@@ -216,6 +216,11 @@ final class MigrateIn extends Migration {
         }
         Duration next = present == null ? null : present.step();
         if (next != null) return next;
+        // Else something would come to the store once more when that may purge again.
+        if (present != null && !present.isQuiet()) {
+            state("waiting for writes to the former shadow");
+            return SOON;
+        }
         promotion = null;
         isPromotionOver = true;
         ShadowSource.end(cfs);

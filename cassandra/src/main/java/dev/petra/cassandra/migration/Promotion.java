@@ -33,6 +33,11 @@ final class Promotion {
     private final TableGenerations stores;
     private final ShadowSource shadow;
 
+    private boolean isDone;
+
+    /** Null until it has refused. */
+    private @Nullable BooleanSupplier told;
+
     Promotion(MigrateIn migration, ShadowSource shadow) {
         this.migration = migration;
         this.cfs = migration.cfs;
@@ -55,8 +60,11 @@ final class Promotion {
      * @return when to go on; null if it is over, because all is done or it cannot be
      */
     @Nullable Duration step() {
+        if (told != null) return null;
         try {
-            return tryStep();
+            Duration next = tryStep();
+            isDone = next == null;
+            return next;
         } catch (Refused e) {
             logger.info(
                     "The SSTables of {} are migrated, although its shadow has become its store: {}",
@@ -75,13 +83,27 @@ final class Promotion {
         return null;
     }
 
+    /** Whether nothing is written twice any more, when it is over. */
+    boolean isQuiet() {
+        if (isDone) return true;
+        BooleanSupplier present = told;
+        if (present == null) {
+            shadow.abandon();
+            shadow.complete();
+            Keyspace.writeOrder.awaitNewBarrier();
+            told = present = shadow.toldOfAll();
+        }
+        return present.getAsBoolean();
+    }
+
     private @Nullable Duration tryStep() {
         check();
         if (!EngineMemtables.areWritesOurs(cfs)) {
             migration.state("waiting for the flush of the former memtable");
             return Migration.SOON;
         }
-        // What went to a memtable of Cassandra's has begun by now.
+        // What went to a memtable of Cassandra's is over by now, if not here.
+        shadow.complete();
         complete();
         if (migration.shown(this::claimAndGiveUp)) return null;
         migration.state("waiting for a compaction of the table's SSTables");
@@ -93,6 +115,8 @@ final class Promotion {
         if (migration.isHalted()) throw new Refused("it was stopped");
         String lacks = shadow.lacks();
         if (lacks != null) throw new Refused(lacks);
+        // What was written twice has no entries.
+        if (!cfs.indexManager.listIndexes().isEmpty()) throw new Refused("the table got an index");
     }
 
     private static Refused over() {
@@ -118,13 +142,18 @@ final class Promotion {
                 throw new Refused("interrupted");
             }
         }
-        shadow.complete();
     }
 
     /** False if somebody else has some of the SSTables. */
     private boolean claimAndGiveUp() {
         Set<SSTableReader> all = shadow.accounted(cfs.getLiveSSTables());
-        if (all.isEmpty()) return true;
+        int count = all.size();
+        // A compaction may be long, and be followed by the next one.
+        all.removeAll(cfs.getTracker().getCompacting());
+        return (all.isEmpty() || claimAndGiveUp(all)) && all.size() == count;
+    }
+
+    private boolean claimAndGiveUp(Set<SSTableReader> all) {
         try (LifecycleTransaction claimed =
                 cfs.getTracker().tryModify(all, OperationType.RELOCATE)) {
             // Whoever had one meanwhile may have made others of it.

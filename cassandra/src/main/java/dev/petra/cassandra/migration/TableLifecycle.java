@@ -150,10 +150,10 @@ public final class TableLifecycle {
         if (waiting.containsKey(cfs) && !isAltered(cfs)) return null;
         try {
             Takeover takeover = Takeover.of(cfs);
-            if (takeover != null && takeover.isGoingOn()) return openTaken(cfs, takeover);
+            if (takeover != null) return openTaken(cfs, takeover);
             // Cassandra asks when it has counted the flush of the present one.
             checkFlushes(cfs, 1);
-            if (takeover == null && Takeover.begin(cfs, engine)) {
+            if (!Takeover.hasRefused(cfs) && Takeover.begin(cfs, engine)) {
                 waiting.put(cfs, Takeover.STATE);
                 return null;
             }
@@ -315,6 +315,8 @@ public final class TableLifecycle {
         synchronized (waiting) {
             all = new HashMap<>(waiting);
         }
+        // Also in the moment in which its memtable is switched.
+        Takeover.forEach(cfs -> all.put(cfs, Takeover.STATE));
         all.forEach(
                 (cfs, reason) -> {
                     if (isStillWaiting(cfs)) use.accept(cfs, reason);

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.cassandra.migration;
 
+import com.google.common.util.concurrent.RateLimiter;
 import dev.petra.cassandra.PetraMemtableFactory;
 import dev.petra.cassandra.engine.EngineKey;
 import dev.petra.cassandra.engine.Engines;
 import dev.petra.cassandra.host.Host;
 import dev.petra.cassandra.index.StoreIndexes;
 import dev.petra.cassandra.shadow.ShadowSource;
+import dev.petra.cassandra.shadow.Shadows;
 import dev.petra.cassandra.table.EngineMemtable;
+import dev.petra.cassandra.table.EngineMemtables;
 import dev.petra.cassandra.table.TableGenerations;
 import dev.petra.cassandra.table.TableRegistry;
 import dev.petra.cassandra.table.Truncation;
@@ -19,10 +22,13 @@ import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.TimeUnit;
 import java.util.function.BooleanSupplier;
+import java.util.function.Consumer;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.ColumnFamilyStore.FlushReason;
 import org.apache.cassandra.db.Keyspace;
+import org.apache.cassandra.db.compaction.CompactionManager;
 import org.apache.cassandra.db.compaction.TimeWindowCompactionStrategy;
+import org.apache.cassandra.db.memtable.Memtable;
 import org.apache.cassandra.io.FSError;
 import org.apache.cassandra.io.sstable.format.SSTableReader;
 import org.jspecify.annotations.Nullable;
@@ -45,6 +51,9 @@ final class Takeover {
 
     /** How often the switch is tried: whenever an SSTable came meanwhile, once more. */
     private static final int ATTEMPTS = 60;
+
+    /** What is asked of the limiter at once. */
+    private static final int CHUNK = 1 << 20;
 
     /** How long writes that have ended in the table may take to be in the shadow. */
     private static final Duration PATIENCE = Duration.ofMinutes(1);
@@ -112,12 +121,30 @@ final class Takeover {
 
     /** The one that is under way, or null. */
     static @Nullable Takeover of(ColumnFamilyStore cfs) {
-        return all.get(cfs);
+        Takeover present = all.get(cfs);
+        return present == null || !present.isGoingOn() ? null : present;
     }
 
-    /** Whether the table is to have another memtable of Cassandra's until this is over. */
+    /** Whether the one of a table is over, and only has it go in by the other way. */
+    static boolean hasRefused(ColumnFamilyStore cfs) {
+        Takeover present = all.get(cfs);
+        return present != null && present.isOver;
+    }
+
+    /** The tables that it is under way of and that are not in their engine yet. */
+    static void forEach(Consumer<ColumnFamilyStore> use) {
+        all.forEach(
+                (cfs, each) -> {
+                    if (each.isWanted()) use.accept(cfs);
+                });
+    }
+
+    /**
+     * Whether the table is to have another memtable of Cassandra's until this is over. One that
+     * waits for another table's may have lost its shadow.
+     */
     boolean isGoingOn() {
-        return !isOver;
+        return !isOver && !shadow.isOver();
     }
 
     private boolean isGoingOnAndWanted() {
@@ -150,12 +177,11 @@ final class Takeover {
             if (!isTaken) {
                 shadow.abandon();
                 abandon();
-                // The other way in.
-                if (isWanted()) switchMemtable();
-                else {
+                if (!isWanted()) {
                     TableLifecycle.letIn(cfs);
-                    ShadowSource.end(cfs);
-                }
+                    shadow.end();
+                } else if (!Shadows.isShrinking(cfs)) switchMemtable();
+                // Else the other way in is taken when a TRUNCATE is over, which it would end.
             }
         } catch (RuntimeException | FSError e) {
             logger.error("{} is not in its engine yet; this is tried again", cfs.metadata, e);
@@ -176,7 +202,7 @@ final class Takeover {
 
     private void prepare() {
         // Nobody has read most of it, and then the SSTables go.
-        shadow.verify();
+        shadow.verify(this::throttle);
         check();
         shadow.beginCopy();
         // What has begun before does not go to the successor, and is in the shadow by now.
@@ -197,7 +223,7 @@ final class Takeover {
                         shadow::copyTo);
         made.beforeFirstUse(store -> StoreIndexes.defineIn(cfs, store));
         stores = made;
-        shadow.open(made.current().writable());
+        shadow.open(made.current().writable(), this::check);
         shadow.lookFirst();
     }
 
@@ -205,6 +231,8 @@ final class Takeover {
         for (int attempt = 1; !isTaken; attempt++) {
             check();
             Set<SSTableReader> before = ShadowSource.sstables(cfs);
+            // What is being copied would not be durable.
+            boolean isCaughtUp = shadow.isCaughtUp();
             for (SSTableReader sstable : before)
                 if (sstable.getSSTableMetadata().hasLegacyCounterShards)
                     throw new Refused("SSTables have counts from before Cassandra 2.1");
@@ -213,13 +241,23 @@ final class Takeover {
             made().current().writable().syncLog();
             check();
             expected = before;
-            if (shadow.isCaughtUp() && ShadowSource.sstables(cfs).equals(before)) switchMemtable();
+            if (isCaughtUp && shadow.isCaughtUp() && ShadowSource.sstables(cfs).equals(before))
+                switchMemtable();
             expected = null;
             shadow.endSwitch();
             if (isTaken) return;
             if (attempt == ATTEMPTS)
                 throw new Refused("SSTables came, or were compacted, at each attempt");
             pause(1000);
+        }
+    }
+
+    /** As {@code compaction_throughput} wants it. In chunks: a compaction waits for one at most. */
+    private void throttle(long bytes) {
+        RateLimiter limiter = CompactionManager.instance.getRateLimiter();
+        for (long left = bytes; left > 0; left -= CHUNK) {
+            check();
+            limiter.acquire((int) Math.min(left, CHUNK));
         }
     }
 
@@ -266,17 +304,22 @@ final class Takeover {
     }
 
     private void check() {
-        String reason = reason();
+        String reason = reason(0);
         if (reason != null) throw new Refused(reason);
     }
 
-    private @Nullable String reason() {
+    /**
+     * @param begun as of {@link EngineMemtables#hasFailedFlush}
+     */
+    private @Nullable String reason(int begun) {
         if (!isWanted()) return "the table was altered or dropped, or the node shuts down";
         // Its files are not in the order of their windows.
         if (cfs.metadata().params.compaction.klass() == TimeWindowCompactionStrategy.class)
             return "the table has time windows";
         // The shadow has no entries.
         if (!cfs.indexManager.listIndexes().isEmpty()) return "the table has indexes";
+        // Reads would need what is in that memtable until the node is restarted.
+        if (EngineMemtables.hasFailedFlush(cfs, begun)) return "a flush of the table has failed";
         return shadow.doubt();
     }
 
@@ -285,12 +328,14 @@ final class Takeover {
         Host.current()
                 .betweenSchemaChanges(
                         () -> {
+                            // Read before: a flush by another thread may switch it as well, and
+                            // the engine's is not to be switched.
+                            Memtable former = cfs.getCurrentMemtable();
                             if (!isWanted()) return;
                             TableLifecycle.letIn(cfs);
                             // Cassandra logs a flush that fails.
                             var unused =
-                                    cfs.switchMemtableIfCurrent(
-                                            cfs.getCurrentMemtable(), FlushReason.SCHEMA_CHANGE);
+                                    cfs.switchMemtableIfCurrent(former, FlushReason.SCHEMA_CHANGE);
                         });
     }
 
@@ -307,7 +352,8 @@ final class Takeover {
         TableGenerations present = stores;
         if (before == null || present == null || isOver || Truncation.isRunning()) return null;
         shadow.beginSwitch();
-        if (reason() != null || !shadow.handOver(before)) {
+        // Cassandra asks when it has counted the flush of the present one.
+        if (reason(1) != null || !shadow.handOver(before)) {
             shadow.endSwitch();
             return null;
         }

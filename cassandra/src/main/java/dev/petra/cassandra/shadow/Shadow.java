@@ -304,8 +304,7 @@ public final class Shadow {
      * @return what came of it, if anything is in the way, or null
      */
     @Nullable String anew() {
-        if (promoted)
-            return "is not made anew: it becomes the table, see petra.migrations";
+        if (promoted) return "is not made anew: it becomes the table, see petra.migrations";
         logger.warn(
                 "{} is made anew, as an operator has asked, and forgets {} differences, the last of"
                         + " which were: {}",

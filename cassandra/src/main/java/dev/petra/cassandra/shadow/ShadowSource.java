@@ -7,6 +7,7 @@ import dev.petra.engine.TableStore;
 import java.nio.file.Path;
 import java.util.Set;
 import java.util.function.BooleanSupplier;
+import java.util.function.LongConsumer;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.lifecycle.SSTableSet;
 import org.apache.cassandra.io.sstable.format.SSTableReader;
@@ -58,6 +59,11 @@ public final class ShadowSource {
         if (shadow != null) Shadows.promotionEnds(shadow);
     }
 
+    /** Ends this one and deletes it, unless the table has another by now. */
+    public void end() {
+        Shadows.promotionEnds(shadow);
+    }
+
     /**
      * Keeps the shadow while the table's memtable is Cassandra's.
      *
@@ -90,10 +96,11 @@ public final class ShadowSource {
      * Reads all its files and checks each block against its checksum. May take hours. Ends early,
      * with an exception, if the shadow does.
      *
+     * @param beforeFile called with the bytes of each file before it is read
      * @throws dev.petra.engine.CorruptStoreException naming the first damaged file
      */
-    public void verify() {
-        copy.store.verify();
+    public void verify(LongConsumer beforeFile) {
+        copy.store.verify(beforeFile);
     }
 
     /** The directory of the table in which it is. */
@@ -120,10 +127,14 @@ public final class ShadowSource {
         shadow.copyTo(copy, target);
     }
 
-    /** Has that store get what was kept, and all that is written from now on. */
-    public void open(TableStore opened) {
+    /**
+     * Has that store get what was kept, and all that is written from now on.
+     *
+     * @param check called now and then; what it throws ends this
+     */
+    public void open(TableStore opened, Runnable check) {
         Successor successor = copy.successor();
-        if (successor != null) successor.open(opened);
+        if (successor != null) successor.open(opened, check);
     }
 
     /** From now on writes are looked at before they go to the table. */
@@ -171,9 +182,14 @@ public final class ShadowSource {
         return copy.isHandedOver();
     }
 
-    /** All that is written goes to the engine: it needs no more. */
+    /** All that is written from now on goes to the engine: it needs no more. */
     public void complete() {
         copy.complete();
+    }
+
+    /** Whether it has ended, or another copy has taken its place. */
+    public boolean isOver() {
+        return copy.isOver();
     }
 
     /** Why the table's store may lack something of {@link #accounted}; null if it does not. */

@@ -276,7 +276,7 @@ public final class Shadows {
     }
 
     /** Whether something other than writes takes from the table. */
-    static boolean isShrinking(ColumnFamilyStore cfs) {
+    public static boolean isShrinking(ColumnFamilyStore cfs) {
         return shrinking.containsKey(cfs);
     }
 

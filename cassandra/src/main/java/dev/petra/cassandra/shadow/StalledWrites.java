@@ -33,7 +33,7 @@ final class StalledWrites {
         long deadline = System.nanoTime() + PATIENCE.toNanos();
         while (!isOver.getAsBoolean()) {
             try {
-                store.write(update);
+                store.writeUnsynced(update);
                 return null;
             } catch (WriteStallException e) {
                 if (e.isDiskFull()) return "its disk is full";

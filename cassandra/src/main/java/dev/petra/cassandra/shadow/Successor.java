@@ -8,8 +8,8 @@ import org.apache.cassandra.db.partitions.PartitionUpdate;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The store that is to become a table's: a copy of its shadow as of one moment, and what would
- * have been written to the shadow since. That is kept in memory until the copy is open. Thread-safe.
+ * The store that is to become a table's: a copy of its shadow as of one moment, and what would have
+ * been written to the shadow since. That is kept in memory until the copy is open. Thread-safe.
  */
 final class Successor {
     /** Heap that updates which are kept may hold. */
@@ -62,8 +62,10 @@ final class Successor {
     /**
      * Writes what was kept, and has writes go there from now on. Those that end while this goes on
      * are there when it has returned.
+     *
+     * @param check called now and then; what it throws ends this
      */
-    void open(TableStore opened) {
+    void open(TableStore opened, Runnable check) {
         while (true) {
             Deque<PartitionUpdate> batch;
             synchronized (this) {
@@ -76,6 +78,7 @@ final class Successor {
                 kept.clear();
             }
             for (PartitionUpdate update : batch) {
+                check.run();
                 write(opened, update);
                 synchronized (this) {
                     keptBytes -= DoubledWrites.heapBytes(update);

@@ -76,7 +76,7 @@ class DoubledWritesTest {
                         getClass().getClassLoader(),
                         new Class<?>[] {TableStore.class},
                         (proxy, method, arguments) -> {
-                            if (method.getName().equals("write")) engineGoesOn.await();
+                            if (method.getName().equals("writeUnsynced")) engineGoesOn.await();
                             return method.invoke(store, arguments);
                         });
     }
@@ -289,7 +289,7 @@ class DoubledWritesTest {
                                 getClass().getClassLoader(),
                                 new Class<?>[] {TableStore.class},
                                 (proxy, method, arguments) -> {
-                                    if (method.getName().equals("write")
+                                    if (method.getName().equals("writeUnsynced")
                                             && attempts.incrementAndGet() <= failures)
                                         throw new WriteStallException("stalled", isDiskFull);
                                     return method.invoke(store, arguments);

@@ -124,7 +124,8 @@ class ShadowCopyTest {
                                 getClass().getClassLoader(),
                                 new Class<?>[] {TableStore.class},
                                 (proxy, method, arguments) -> {
-                                    if (method.getName().equals("write")) writes.incrementAndGet();
+                                    if (method.getName().equals("writeUnsynced"))
+                                        writes.incrementAndGet();
                                     return null;
                                 });
         late = new LateWrites();
@@ -849,7 +850,7 @@ class ShadowCopyTest {
                         ShadowCopyTest.class.getClassLoader(),
                         new Class<?>[] {TableStore.class},
                         (proxy, method, arguments) -> {
-                            if (method.getName().equals("write"))
+                            if (method.getName().equals("writeUnsynced"))
                                 synchronized (written) {
                                     written.add((PartitionUpdate) arguments[0]);
                                 }
@@ -868,7 +869,7 @@ class ShadowCopyTest {
         PartitionUpdate after = deletion(2);
         copy.doubled(before);
         assertThat(written).isEmpty();
-        successor.open(noting(written));
+        successor.open(noting(written), () -> {});
         copy.doubled(after);
         assertThat(writtenTo(written)).containsExactly(before, after);
         assertThat(successor.failure()).isNull();
@@ -893,7 +894,7 @@ class ShadowCopyTest {
                         });
         TimeUnit.MILLISECONDS.sleep(20);
         int before = count.get();
-        successor.open(noting(written));
+        successor.open(noting(written), () -> {});
         assertThat(writtenTo(written)).hasSizeGreaterThanOrEqualTo(before);
         isOver.set(true);
         writer.get(1, TimeUnit.MINUTES);
@@ -913,7 +914,7 @@ class ShadowCopyTest {
                                     throw new IllegalStateException("broken");
                                 });
         copy.doubled(write());
-        successor.open(broken);
+        successor.open(broken, () -> {});
         assertThat(successor.failure()).contains("broken");
         copy.doubled(write());
         assertThat(copy.isOver()).isFalse();

@@ -24,6 +24,7 @@ import java.util.List;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.function.LongConsumer;
 import java.util.stream.Stream;
 import org.apache.cassandra.db.DataRange;
 import org.apache.cassandra.db.DecoratedKey;
@@ -244,6 +245,6 @@ final class FileEngine implements StorageEngine {
         public void retainRanges(Collection<Range<Token>> owned) {}
 
         @Override
-        public void verify() {}
+        public void verify(LongConsumer beforeFile) {}
     }
 }

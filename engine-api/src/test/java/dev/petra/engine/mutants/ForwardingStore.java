@@ -13,6 +13,7 @@ import dev.petra.engine.stream.StreamSource;
 import java.nio.file.Path;
 import java.util.Collection;
 import java.util.List;
+import java.util.function.LongConsumer;
 import org.apache.cassandra.db.DataRange;
 import org.apache.cassandra.db.DecoratedKey;
 import org.apache.cassandra.db.Slices;
@@ -145,8 +146,13 @@ class ForwardingStore implements TableStore {
     }
 
     @Override
-    public void verify() {
-        store.verify();
+    public void verify(LongConsumer beforeFile) {
+        store.verify(beforeFile);
+    }
+
+    @Override
+    public void writeUnsynced(PartitionUpdate update) {
+        write(update);
     }
 
     @Override

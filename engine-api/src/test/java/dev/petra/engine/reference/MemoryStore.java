@@ -20,6 +20,7 @@ import java.util.Iterator;
 import java.util.List;
 import java.util.concurrent.ConcurrentNavigableMap;
 import java.util.concurrent.atomic.LongAdder;
+import java.util.function.LongConsumer;
 import org.apache.cassandra.db.DataRange;
 import org.apache.cassandra.db.DecoratedKey;
 import org.apache.cassandra.db.PartitionPosition;
@@ -340,7 +341,7 @@ final class MemoryStore implements TableStore {
     }
 
     @Override
-    public void verify() {
+    public void verify(LongConsumer beforeFile) {
         checkOpen();
     }
 

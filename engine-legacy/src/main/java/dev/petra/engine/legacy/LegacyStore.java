@@ -25,6 +25,7 @@ import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.LongAdder;
+import java.util.function.LongConsumer;
 import org.apache.cassandra.config.DatabaseDescriptor;
 import org.apache.cassandra.db.CassandraWriteContext;
 import org.apache.cassandra.db.Clustering;
@@ -444,7 +445,7 @@ public final class LegacyStore implements TableStore {
     }
 
     @Override
-    public void verify() {
+    public void verify(LongConsumer beforeFile) {
         checkOpen();
         IVerifier.Options options =
                 IVerifier.options()
@@ -453,7 +454,8 @@ public final class LegacyStore implements TableStore {
                         .build();
         try (Refs<SSTableReader> sstables =
                 cfs.selectAndReference(view -> view.select(SSTableSet.CANONICAL)).refs) {
-            for (SSTableReader sstable : sstables)
+            for (SSTableReader sstable : sstables) {
+                beforeFile.accept(sstable.onDiskLength());
                 try (IVerifier verifier =
                         sstable.getVerifier(cfs, new OutputHandler.LogOutput(), true, options)) {
                     verifier.verify();
@@ -464,6 +466,7 @@ public final class LegacyStore implements TableStore {
                                     + " is damaged. Restore it from a snapshot, or repair.",
                             e);
                 }
+            }
         }
     }
 

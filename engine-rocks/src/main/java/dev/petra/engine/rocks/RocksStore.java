@@ -52,6 +52,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.atomic.LongAdder;
 import java.util.function.Consumer;
+import java.util.function.LongConsumer;
 import org.apache.cassandra.db.DataRange;
 import org.apache.cassandra.db.DecoratedKey;
 import org.apache.cassandra.db.EmptyIterators;
@@ -233,6 +234,11 @@ final class RocksStore implements TableStore, LogSyncer.Log {
     @Override
     public void write(PartitionUpdate update) {
         writes.write(update, List.of());
+    }
+
+    @Override
+    public void writeUnsynced(PartitionUpdate update) {
+        writes.writeUnsynced(update);
     }
 
     @Override
@@ -421,8 +427,8 @@ final class RocksStore implements TableStore, LogSyncer.Log {
     }
 
     @Override
-    public void verify() {
-        maintenance.verify();
+    public void verify(LongConsumer beforeFile) {
+        maintenance.verify(beforeFile);
     }
 
     @Override

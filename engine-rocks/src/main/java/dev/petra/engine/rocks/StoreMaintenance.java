@@ -22,6 +22,7 @@ import java.util.List;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
+import java.util.function.LongConsumer;
 import org.apache.cassandra.dht.Range;
 import org.apache.cassandra.dht.Token;
 import org.apache.cassandra.utils.Hex;
@@ -336,7 +337,7 @@ final class StoreMaintenance {
                 });
     }
 
-    void verify() {
-        reopenable.maintain(database -> Verification.run(store, database));
+    void verify(LongConsumer beforeFile) {
+        reopenable.maintain(database -> Verification.run(store, database, beforeFile));
     }
 }

@@ -3,9 +3,11 @@ package dev.petra.engine.rocks.db;
 
 import dev.petra.engine.WriteStallException;
 import java.io.IOException;
+import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.util.function.BooleanSupplier;
+import java.util.function.LongConsumer;
 import org.rocksdb.LiveFileMetaData;
 import org.rocksdb.RocksDBException;
 import org.rocksdb.SstFileReader;
@@ -23,25 +25,28 @@ public final class Verification {
     private final StoreContext store;
     private final Database database;
     private final BooleanSupplier stopped;
+    private final LongConsumer beforeFile;
 
-    private Verification(StoreContext store, Database database) {
+    private Verification(StoreContext store, Database database, LongConsumer beforeFile) {
         this.store = store;
         this.database = database;
+        this.beforeFile = beforeFile;
         this.stopped = database.stopped();
     }
 
     /**
      * Reads all files that there are now. Those that are made meanwhile are made of these.
      *
+     * @param beforeFile called with the bytes of each before it is read
      * @throws CompactionStoppedException between two files, if it was stopped or the store is being
      *     closed
      * @throws WriteStallException between two files, if writes are refused because the disk was
      *     full: they go on only when nobody reads for long
      * @throws RocksDBException naming the first damaged file
      */
-    public static void run(StoreContext store, Database database)
+    public static void run(StoreContext store, Database database, LongConsumer beforeFile)
             throws RocksDBException, IOException {
-        Verification verification = new Verification(store, database);
+        Verification verification = new Verification(store, database, beforeFile);
         try (TableOptions.ForSst how = store.reopenable().sstOptions()) {
             for (LiveFileMetaData file : database.db.getLiveFilesMetaData())
                 verification.verify(how, file);
@@ -52,6 +57,7 @@ public final class Verification {
     }
 
     private void verify(TableOptions.ForSst how, LiveFileMetaData file) throws RocksDBException {
+        beforeFile.accept(file.size());
         checkGoesOn();
         verifyIfLive(database, how, file);
     }
@@ -70,9 +76,10 @@ public final class Verification {
     }
 
     private void verifyBlobs(Path file) throws IOException {
-        checkGoesOn();
         String damage;
         try {
+            beforeFile.accept(Files.size(file));
+            checkGoesOn();
             damage = BlobFiles.damage(file);
         } catch (NoSuchFileException e) {
             logger.debug("{} was removed since its name was read", file, e);

@@ -44,12 +44,22 @@ public final class WritePath {
      * @throws IllegalArgumentException if one is of an index that was never defined
      */
     public void write(PartitionUpdate update, List<TermEntry> indexed) {
+        // What nobody syncs, nobody waits for.
+        write(update, indexed, store.spec().isDurable() ? syncer.mode() : WalSync.PERIODIC);
+    }
+
+    /** Writes an update, and waits for no sync. */
+    public void writeUnsynced(PartitionUpdate update) {
+        write(update, List.of(), WalSync.PERIODIC);
+    }
+
+    private void write(PartitionUpdate update, List<TermEntry> indexed, WalSync mode) {
         ReopenableDatabase reopenable = store.reopenable();
         reopenable.heal();
         Database database = store.acquire();
         int use = Database.stripe();
         try {
-            write(update, indexed, database);
+            write(update, indexed, database, mode);
         } catch (RocksDBException e) {
             throw reopenable.failed(e);
         } catch (Catalog.CatalogWriteFailure e) {
@@ -59,12 +69,13 @@ public final class WritePath {
         }
     }
 
-    private void write(PartitionUpdate update, List<TermEntry> indexed, Database database)
+    private void write(
+            PartitionUpdate update, List<TermEntry> indexed, Database database, WalSync mode)
             throws RocksDBException {
         sync.refuseAfterFailure();
         UpdateEncoder writer = UpdateEncoder.get();
         try {
-            write(update, indexed, database, writer);
+            write(update, indexed, database, writer, mode);
         } finally {
             writer.release();
         }
@@ -74,7 +85,8 @@ public final class WritePath {
             PartitionUpdate update,
             List<TermEntry> indexed,
             Database database,
-            UpdateEncoder writer)
+            UpdateEncoder writer,
+            WalSync mode)
             throws RocksDBException {
         int entries = writer.encode(update, indexed, store, database);
         if (entries == 0) return;
@@ -85,8 +97,6 @@ public final class WritePath {
             catalog.set(Catalog.Flag.PARTITION_RECORDS);
             store.recordWriteBegins();
         }
-        // What nobody syncs, nobody waits for.
-        WalSync mode = store.spec().isDurable() ? syncer.mode() : WalSync.PERIODIC;
         boolean synced = mode == WalSync.BATCH;
         DecoratedKey key = update.partitionKey();
         try {

@@ -609,6 +609,7 @@ class StreamIngestTest {
     }
 
     @Test
+    @SuppressWarnings("try") // closed while it waits
     void aStreamThatWaitsWithTheIdsOfItsColumnsEndsWhenItIsClosed() throws Exception {
         TableStore other = stopped("v");
         SentStream sent = SentStream.of(from);
