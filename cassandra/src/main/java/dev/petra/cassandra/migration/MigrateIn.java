@@ -77,6 +77,12 @@ final class MigrateIn extends Migration {
 
     private boolean isReading;
 
+    /** The SSTable that an attempt is at, or null. */
+    private volatile @Nullable Descriptor moving;
+
+    /** Up to where that is moved. */
+    private volatile long movedTo;
+
     private boolean isToldOfCounts;
 
     private boolean isToldOfFlush;
@@ -102,10 +108,16 @@ final class MigrateIn extends Migration {
         return "in";
     }
 
+    /** Falls as an SSTable is moved, not only with its end; grows if that attempt is given up. */
     @Override
     public long bytesLeft() {
+        // Before the SSTables: one that has gone meanwhile does not count twice.
+        Descriptor present = moving;
         long left = 0;
-        for (SSTableReader sstable : cfs.getLiveSSTables()) left += sstable.uncompressedLength();
+        for (SSTableReader sstable : cfs.getLiveSSTables()) {
+            left += sstable.uncompressedLength();
+            if (sstable.descriptor.equals(present)) left -= movedTo;
+        }
         return left;
     }
 
@@ -259,7 +271,11 @@ final class MigrateIn extends Migration {
                 cfs.getTracker().tryModify(sstable, OperationType.RELOCATE)) {
             if (transaction == null) return false;
             state("migrating " + name(sstable));
+            movedTo = 0;
+            moving = sstable.descriptor;
             return moveOrPassOver(sstable, transaction);
+        } finally {
+            moving = null;
         }
     }
 
@@ -300,15 +316,15 @@ final class MigrateIn extends Migration {
         long before = -1;
         try (ISSTableScanner scanner = scannerAfter(last, sstable)) {
             isWhole = !scanner.hasNext();
-            before = scanner.getCurrentPosition();
+            movedTo = before = scanner.getCurrentPosition();
             while (!isWhole && !isHalted()) {
                 try (UnfilteredRowIterator partition = scanner.next()) {
-                    if (!write(store, sstable, partition)) break;
+                    if (!write(store, sstable, scanner, partition)) break;
                     last = partition.partitionKey();
                 }
                 // Counted uncompressed, as compactions are throttled.
                 moved(scanner.getCurrentPosition() - before);
-                before = scanner.getCurrentPosition();
+                movedTo = before = scanner.getCurrentPosition();
                 isWhole = !scanner.hasNext();
             }
         } catch (RuntimeException | Error e) {
@@ -378,13 +394,17 @@ final class MigrateIn extends Migration {
      * halted before the end.
      */
     private boolean write(
-            TableStore store, SSTableReader sstable, UnfilteredRowIterator partition) {
+            TableStore store,
+            SSTableReader sstable,
+            ISSTableScanner scanner,
+            UnfilteredRowIterator partition) {
         return PartitionBatches.forEach(
                 cfs.metadata(),
                 sstable,
                 partition,
                 (update, isBegun) -> {
                     write(store, update, isBegun);
+                    movedTo = scanner.getCurrentPosition();
                     return !isHalted();
                 });
     }

@@ -24,6 +24,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Comparator;
 import java.util.List;
 import java.util.concurrent.CountDownLatch;
 import java.util.function.Supplier;
@@ -223,6 +224,55 @@ class MigrateInTest {
         assertThat(attempts.get(4)).isEqualTo(attempts.get(3));
         assertThat(attempts.get(5)).isEqualTo(attempts.get(3));
         assertThat(attempts.get(6)).isNotIn(attempts.subList(0, 6));
+    }
+
+    /** A large SSTable took longer than {@code petra replay} waits for what gets no further. */
+    @Test
+    void lessIsLeftTheFurtherAnSSTableIsMoved() throws Exception {
+        MigrateIn migration = migration(5, 1);
+        long whole = migration.bytesLeft();
+        List<Long> left = new ArrayList<>();
+        refusal =
+                () -> {
+                    left.add(migration.bytesLeft());
+                    return attempts.size() == 4 ? full : null;
+                };
+        assertThatThrownBy(migration::takeStep).isSameAs(full);
+        assertFalls(left, 4, whole);
+        assertThat(migration.bytesLeft()).isEqualTo(whole);
+        assertThat(migration.takeStep()).isEqualTo(Duration.ZERO);
+        // It goes on with the partition of which the write was refused.
+        assertThat(left).hasSize(6);
+        assertThat(left.get(4)).isEqualTo(left.get(3));
+        assertThat(left.get(5)).isLessThan(left.get(4));
+        assertThat(migration.bytesLeft()).isZero();
+        // Its last reference went with the migration.
+        sstable = null;
+    }
+
+    @Test
+    void lessIsLeftTheFurtherAPartitionIsMoved() throws Exception {
+        MigrateIn migration = migration(1, 6_001);
+        long whole = migration.bytesLeft();
+        List<Long> left = new ArrayList<>();
+        refusal =
+                () -> {
+                    left.add(migration.bytesLeft());
+                    return null;
+                };
+        assertThat(migration.takeStep()).isEqualTo(Duration.ZERO);
+        assertFalls(left, 4, whole);
+        // Its last reference went with the migration.
+        sstable = null;
+    }
+
+    private static void assertFalls(List<Long> left, int looks, long whole) {
+        assertThat(left)
+                .hasSize(looks)
+                .doesNotHaveDuplicates()
+                .isSortedAccordingTo(Comparator.reverseOrder())
+                .startsWith(whole)
+                .allMatch(each -> each > 0);
     }
 
     /** A loss of power may come before the next sync. */
