@@ -62,7 +62,7 @@ public interface StorageEngine extends AutoCloseable {
      * Idempotent: a missing directory is success.
      *
      * @throws org.apache.cassandra.io.FSWriteError if a file cannot be deleted
-     * @throws IllegalStateException if the store is open, or is being deleted
+     * @throws IllegalStateException if the store is open, is being opened, or is being deleted
      */
     void deleteStore(Path directory);
 

@@ -23,6 +23,7 @@ import java.util.EnumSet;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.atomic.LongAdder;
@@ -75,6 +76,10 @@ final class RocksEngine implements StorageEngine {
 
     private final RocksSettings settings;
     private final ConcurrentHashMap<Path, RocksStore> stores = new ConcurrentHashMap<>();
+
+    /** Where a store is being opened. */
+    private final Set<Path> opening = ConcurrentHashMap.newKeySet();
+
     private final LogSyncer<RocksStore> syncer;
     private final Maintenance maintenance;
     private final ReadWriteLock freeing = new ReentrantReadWriteLock();
@@ -147,12 +152,19 @@ final class RocksEngine implements StorageEngine {
             if (closed) throw new IllegalStateException("The engine is closed.");
             if (stores.containsKey(directory))
                 throw new IllegalStateException("The store in " + directory + " is already open.");
-            // Asked in this order: a store is forgotten when its deletion has begun.
-            if (StoreDirectory.isBeingDeleted(directory))
-                throw new IllegalStateException("The store in " + directory + " is being deleted.");
-            RocksStore store = RocksStore.open(resources, syncer, this::forget, spec);
-            stores.put(directory, store);
-            return store;
+            // Said before it asks: a deletion says first that it is under way, and then asks.
+            opening.add(directory);
+            try {
+                // Asked in this order: a store is forgotten when its deletion has begun.
+                if (StoreDirectory.isBeingDeleted(directory))
+                    throw new IllegalStateException(
+                            "The store in " + directory + " is being deleted.");
+                RocksStore store = RocksStore.open(resources, syncer, this::forget, spec);
+                stores.put(directory, store);
+                return store;
+            } finally {
+                opening.remove(directory);
+            }
         }
     }
 
@@ -180,12 +192,17 @@ final class RocksEngine implements StorageEngine {
 
     @Override
     public void deleteStore(Path directory) {
+        // Twice: what only looks must not keep the store from being opened or dropped.
         requireClosed(directory);
-        StoreDirectory.deleteStore(directory, () -> {});
+        StoreDirectory.deleteStore(directory, () -> requireClosed(directory));
     }
 
     private void requireClosed(Path directory) {
-        if (stores.containsKey(StoreDirectory.normalized(directory)))
+        Path key = StoreDirectory.normalized(directory);
+        // Asked in this order: it is open before it is no longer being opened.
+        if (opening.contains(key))
+            throw new IllegalStateException("The store in " + directory + " is being opened.");
+        if (stores.containsKey(key))
             throw new IllegalStateException("The store in " + directory + " is open.");
     }
 
