@@ -2,11 +2,14 @@
 package dev.petra.cassandra.table;
 
 import dev.petra.cassandra.disk.StoreLocation;
+import dev.petra.engine.CorruptStoreException;
 import dev.petra.engine.StorageEngine;
 import dev.petra.engine.TableStore;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.HashSet;
 import java.util.List;
+import java.util.Set;
 import java.util.function.Supplier;
 import org.apache.cassandra.io.FSError;
 import org.jspecify.annotations.Nullable;
@@ -28,6 +31,9 @@ final class EndedGenerations {
     private final @Nullable StoreLocation directory;
     private final List<Generation> pending = new ArrayList<>();
 
+    /** Those that had no directory when they ended: what has their number later is another's. */
+    private final Set<Generation> withoutFiles = new HashSet<>();
+
     /** Whether no generation comes after the pending ones. */
     private boolean last;
 
@@ -47,7 +53,18 @@ final class EndedGenerations {
     /** Adds one that has ended; it stays readable until it is discarded. */
     synchronized void add(Generation generation) {
         pending.add(generation);
-        if (directory != null) StoreFolders.retain(directory, generation);
+        if (directory == null) return;
+        StoreFolders.retain(directory, generation);
+        if (!mayHaveFiles(directory, generation)) withoutFiles.add(generation);
+    }
+
+    private static boolean mayHaveFiles(StoreLocation place, Generation generation) {
+        try {
+            return place.hasGeneration(generation.number());
+        } catch (CorruptStoreException | FSError e) {
+            logger.warn("Whether {} has a directory is not known", generation, e);
+            return true;
+        }
     }
 
     /**
@@ -99,7 +116,7 @@ final class EndedGenerations {
             stores.streams().releaseEnded();
             if (isKept(generation)) moveAside(generation, store);
             else if (store != null) store.drop();
-            else deleteGarbage(generation.number());
+            else if (hadFiles(generation)) deleteGarbage(generation.number());
         } catch (IllegalStateException e) {
             logger.debug("{} is still read", generation, e);
             return false;
@@ -120,16 +137,36 @@ final class EndedGenerations {
         return true;
     }
 
+    private synchronized boolean hadFiles(Generation generation) {
+        return !withoutFiles.contains(generation);
+    }
+
     private synchronized void ended(Generation generation) {
         pending.remove(generation);
+        withoutFiles.remove(generation);
         StoreFolders.release(generation);
         deleteFolderIfLast();
     }
 
+    /** All are closed by {@link Generation#close}: those that were not discarded stay. */
+    void closed() {
+        if (heir() == null) return;
+        TableRegistry.exclusively(
+                () -> {
+                    deleteFolderOfHeir();
+                    return null;
+                });
+    }
+
     /** A later owner of the folder, which has ended, too, may have waited for a generation here. */
     private void deleteFolderOfHeir() {
-        TableGenerations heir = directory == null ? null : StoreFolders.owner(directory);
-        if (heir != null && heir != stores) heir.ended().deleteFolderIfLast();
+        TableGenerations heir = heir();
+        if (heir != null) heir.ended().deleteFolderIfLast();
+    }
+
+    private @Nullable TableGenerations heir() {
+        TableGenerations owner = directory == null ? null : StoreFolders.owner(directory);
+        return owner == stores ? null : owner;
     }
 
     private void moveAside(Generation generation, @Nullable TableStore store) {
@@ -195,10 +232,11 @@ final class EndedGenerations {
             engine.get().deleteStore(directory.generation(generation));
         } catch (IllegalStateException e) {
             logger.info(
-                    "Truncated or dropped data of {} in {} is still being read, or being deleted;"
-                            + " the latter begins when the last read ends",
+                    "Truncated or dropped data of {} in {} is not deleted now: {} It goes with the"
+                            + " last read of it, or when the node starts again",
                     stores.displayName(),
-                    directory.generation(generation));
+                    directory.generation(generation),
+                    e.getMessage());
         } catch (RuntimeException | FSError e) {
             logger.error(
                     "Truncated or dropped data of {} in {} could not be deleted; it is deleted"

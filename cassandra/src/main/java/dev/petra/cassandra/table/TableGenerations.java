@@ -592,5 +592,6 @@ public final class TableGenerations {
         }
         // Not under the lock: a generation that is just being created takes it inside its own.
         all.forEach(Generation::close);
+        ended.closed();
     }
 }

@@ -663,6 +663,38 @@ class TableGenerationsTest {
         assertThat(read(reopen())).containsExactly("b");
     }
 
+    /** DROP of it leaves LIVE as it is, so that the table that is created next has its number. */
+    @Test
+    void aDeletionThatIsLateOfATableWithoutDataFindsNoneOfTheNext() {
+        TableGenerations first = open();
+        Generation old = first.current();
+        first.drop();
+        TableGenerations second = open();
+        assertThat(second.current().number()).isEqualTo(old.number());
+        write(second.current(), "a");
+        // As when the table is opened anew: the engine knows no reason to refuse.
+        second.close();
+        old.discard();
+        awaitDisposed(first);
+        assertThat(engine.deleted).isEmpty();
+        assertThat(read(open())).containsExactly("a");
+    }
+
+    /** It stayed until the next start: nobody deletes what the former owner has closed. */
+    @Test
+    void theFolderGoesWhenAFormerOwnerWithAStoreInItIsClosed() {
+        TableGenerations first = open();
+        write(first.current(), "a");
+        var unused = first.successor();
+        TableGenerations second = open();
+        awaitDisposed(second);
+        leave(second);
+        awaitDisposed(second);
+        assertThat(stores().resolve("LIVE")).exists();
+        first.close();
+        assertThat(stores()).doesNotExist();
+    }
+
     /** The next write took it for a directory that somebody had put there. */
     @Test
     void aDirectoryWhoseStoreCannotBeOpenedYetIsNotLeft() {
