@@ -158,8 +158,8 @@ final class CompareCommand implements Callable<Integer> {
             throw new CqlException(
                     "the comparison of "
                             + table
-                            + " is gone: the table has no shadow any more or was dropped, or"
-                            + " the node was restarted");
+                            + " is gone: the table has no shadow any more or was dropped, its"
+                            + " shadow is made anew, or the node was restarted");
         Row row = rows.all.get(0);
         if (startedAt != null && !Objects.equals(row.getInstant("started_at"), startedAt))
             throw new CqlException(

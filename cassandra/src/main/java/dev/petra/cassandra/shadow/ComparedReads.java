@@ -116,7 +116,7 @@ final class ComparedReads {
             ShadowMetrics.read(attempt.tableMicros(), attempt.shadowMicros());
         }
         if (outcome == null) return false;
-        shadow.count(command.partitionKey(), outcome);
+        shadow.count(copy, command.partitionKey(), outcome);
         return true;
     }
 
@@ -129,7 +129,7 @@ final class ComparedReads {
             if (attempt.isTooLong()) shadow.countNotComparable();
             return attempt.isTooLong();
         }
-        for (RangeAttempt.Compared each : compared) shadow.count(each.key(), each.outcome());
+        for (RangeAttempt.Compared each : compared) shadow.count(copy, each.key(), each.outcome());
         return true;
     }
 }

@@ -46,6 +46,9 @@ public final class Shadow {
 
     private static final String DROPPED_OUT = "dropped out";
 
+    /** Why the copy ends that is made anew. */
+    private static final String ANEW = "an operator has it made anew";
+
     private static final Duration LONGEST_REST = Duration.ofHours(1);
 
     private static final long ROOM_NANOS = TimeUnit.SECONDS.toNanos(1);
@@ -60,6 +63,10 @@ public final class Shadow {
     private final Differences differences;
     private final RememberedDifferences remembered;
     private volatile @Nullable TableComparison comparison;
+
+    /** Under which what comparisons have found is counted, and forgotten. */
+    private final Object results = new Object();
+
     private final CountDownLatch gone = new CountDownLatch(1);
 
     /** Copies whose files are there yet, because they were still read. */
@@ -171,6 +178,8 @@ public final class Shadow {
     /** Why a copy that has caught up is not what reads should be answered from, or null. */
     @Nullable String doubt(ShadowCopy of) {
         if (statistics.different.sum() > 0) return "it had another answer than the table";
+        // Asked behind that: a copy has ended before its differences are forgotten.
+        if (of.isOver()) return "it has ended";
         String late = late(of);
         return late == null ? null : "it may lack a late write: " + late;
     }
@@ -241,27 +250,33 @@ public final class Shadow {
     }
 
     /**
-     * Counts a comparison, and keeps what differs.
+     * Counts a comparison, and keeps what differs, whether the copy is there yet or not; unless
+     * what it had wrong was forgotten by {@link #anew}.
      *
+     * @param of what was compared
      * @param outcome null if there was no moment to compare at
      */
-    void count(DecoratedKey key, Comparison.@Nullable Outcome outcome) {
-        if (outcome == null) statistics.notComparable.increment();
-        else
-            switch (outcome.result()) {
-                case EQUAL -> statistics.equal.increment();
-                case DIFFERENT -> {
-                    statistics.different.increment();
-                    var unused = differences.add(difference(key, outcome));
-                    remembered.remember(statistics.different.sum(), this::folders);
+    void count(ShadowCopy of, DecoratedKey key, Comparison.@Nullable Outcome outcome) {
+        synchronized (results) {
+            ShadowStore.End end = of.end();
+            if (end != null && end.reason().equals(ANEW)) return;
+            if (outcome == null) statistics.notComparable.increment();
+            else
+                switch (outcome.result()) {
+                    case EQUAL -> statistics.equal.increment();
+                    case DIFFERENT -> {
+                        statistics.different.increment();
+                        var unused = differences.add(difference(key, outcome));
+                        remembered.remember(statistics.different.sum(), this::folders);
+                    }
+                    case UNDECIDED -> {
+                        statistics.undecided.increment();
+                        differences.addUndecided(difference(key, outcome));
+                    }
+                    case TOO_LONG -> statistics.notComparable.increment();
                 }
-                case UNDECIDED -> {
-                    statistics.undecided.increment();
-                    differences.addUndecided(difference(key, outcome));
-                }
-                case TOO_LONG -> statistics.notComparable.increment();
-            }
-        statistics.compared.increment();
+            statistics.compared.increment();
+        }
     }
 
     private Differences.Difference difference(DecoratedKey key, Comparison.Outcome outcome) {
@@ -305,20 +320,22 @@ public final class Shadow {
      */
     @Nullable String anew() {
         if (promoted) return "is not made anew: it becomes the table, see petra.migrations";
-        logger.warn(
-                "{} is made anew, as an operator has asked, and forgets {} differences, the last of"
-                        + " which were: {}",
-                this,
-                statistics.different.sum(),
-                differences.last());
-        String reason = "an operator has it made anew";
-        // First, so that what was found wrong neither answers nor becomes the table from here on.
-        dropOut(reason);
-        statistics.forgetResults();
-        differences.forget();
-        boolean isForgotten = remembered.forget(this::folders);
-        // And one that began meanwhile, of which a difference may have been forgotten.
-        dropOut(reason);
+        boolean isForgotten;
+        synchronized (results) {
+            logger.warn(
+                    "{} is made anew, as an operator has asked, and forgets {} differences, the"
+                            + " last of which were: {}",
+                    this,
+                    statistics.different.sum(),
+                    differences.last());
+            // First: what was found wrong neither answers nor becomes the table from here on, and
+            // nothing that is of it counts.
+            dropOut(ANEW);
+            statistics.forgetResults();
+            differences.forget();
+            comparison = null;
+            isForgotten = remembered.forget(this::folders);
+        }
         return isForgotten
                 ? null
                 : "is made anew, but a restart of the node would remember the former differences:"
@@ -326,7 +343,7 @@ public final class Shadow {
                         + " it made anew once more";
     }
 
-    /** The comparison of the whole table that was begun last, or null. */
+    /** The comparison of the whole table that was begun last since {@link #anew}, or null. */
     public @Nullable TableComparison comparison() {
         return comparison;
     }

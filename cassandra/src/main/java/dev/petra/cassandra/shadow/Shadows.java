@@ -227,8 +227,10 @@ public final class Shadows {
     public static void unloaded(ColumnFamilyStore cfs, Duration patience) {
         Shadow shadow = find(cfs);
         if (shadow == null) return;
-        shadow.end();
-        forget(shadow);
+        synchronized (Shadows.class) {
+            shadow.end();
+            forget(shadow);
+        }
         try {
             if (!shadow.awaitGone(patience))
                 logger.warn("{}, which was dropped, is deleted when its last read ends", shadow);
@@ -243,15 +245,17 @@ public final class Shadows {
      * @throws InvalidRequestException if it cannot be, or not for good, with the reason
      */
     public static void anew(String keyspace, String table) {
-        TableMetadata metadata = Host.current().table(keyspace, table);
-        Shadow shadow = metadata == null ? null : of(metadata.id);
-        String reason =
-                shadow == null
-                        ? "is not made anew: the table has none on this node"
-                        : stopped ? "is not made anew: the node is being drained" : shadow.anew();
+        String reason = anew(Host.current().table(keyspace, table));
         if (reason != null)
             throw new InvalidRequestException(
                     "The shadow of " + keyspace + "." + table + " " + reason);
+    }
+
+    /** Not while a shadow ends, nor when they stop: what is noted then must not be forgotten. */
+    private static synchronized @Nullable String anew(@Nullable TableMetadata table) {
+        Shadow shadow = table == null ? null : tables.get(table.id);
+        if (shadow == null) return "is not made anew: the table has none on this node";
+        return stopped ? "is not made anew: the node is being drained" : shadow.anew();
     }
 
     /** Before TRUNCATE of a table. {@link #shrinkingEnds} follows, also after an exception. */

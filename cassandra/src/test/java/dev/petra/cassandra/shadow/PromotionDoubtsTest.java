@@ -28,14 +28,18 @@ class PromotionDoubtsTest {
     /** One that has all of the table. */
     private final Shadow shadow;
 
+    private final ShadowCopy copy;
+
     PromotionDoubtsTest() {
         HollowShadow.begin(cfs, TABLE);
         shadow = HollowShadow.of(cfs, false);
-        HollowShadow.has(shadow, HollowShadow.copy(cfs, 1, 0, () -> null));
+        copy = HollowShadow.copy(cfs, 1, 0, () -> null);
+        HollowShadow.has(shadow, copy);
     }
 
     private void findDifference() {
         shadow.count(
+                copy,
                 cfs.decorateKey(ByteBufferUtil.bytes(1)),
                 Comparison.Outcome.different("row", "1", ""));
     }

@@ -249,9 +249,20 @@ class ShadowAnswersTest {
 
     @Test
     void notIfItHadAnotherAnswerThanTheTable() {
-        shadow.count(key(), Comparison.Outcome.different("row", "1", ""));
+        shadow.count(copy, key(), Comparison.Outcome.different("row", "1", ""));
         assertThat(isAnswered()).isFalse();
         assertThat(shadow.answers()).isEqualTo("no: it had another answer than the table");
+    }
+
+    /** All that is asked before was right when an operator had it made anew. */
+    @Test
+    void notIfItsDifferencesAreForgottenBeforeTheyAreAsked() {
+        shadow.count(copy, key(), Comparison.Outcome.different("row", "1", ""));
+        assertThat(shadow.doubt(copy)).isEqualTo("it had another answer than the table");
+        // Here no directory can be found.
+        assertThat(shadow.anew()).startsWith("is made anew, but a restart");
+        assertThat(shadow.statistics().different.sum()).isZero();
+        assertThat(shadow.doubt(copy)).isEqualTo("it has ended");
     }
 
     @Test

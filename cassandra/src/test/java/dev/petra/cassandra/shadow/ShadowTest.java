@@ -94,8 +94,9 @@ class ShadowTest {
         assertThat(copy.isOver()).isTrue();
     }
 
-    private void findDifference(Shadow shadow) {
+    private void findDifference(Shadow shadow, ShadowCopy of) {
         shadow.count(
+                of,
                 cfs.decorateKey(ByteBufferUtil.bytes(1)),
                 Comparison.Outcome.different("row", "1", ""));
     }
@@ -108,8 +109,9 @@ class ShadowTest {
         Shadow shadow = new Shadow(cfs, factory, null);
         ShadowCopy copy = copy();
         HollowShadow.has(shadow, copy);
-        findDifference(shadow);
-        shadow.count(cfs.decorateKey(ByteBufferUtil.bytes(2)), Comparison.Outcome.EQUAL);
+        findDifference(shadow, copy);
+        shadow.count(copy, cfs.decorateKey(ByteBufferUtil.bytes(2)), Comparison.Outcome.EQUAL);
+        shadow.comparison(new ShadowComparison(shadow, copy, "", List.of()));
         assertThat(folder.different()).isEqualTo(1);
 
         assertThat(shadow.anew()).isNull();
@@ -120,13 +122,29 @@ class ShadowTest {
         // What is equal was the former copy.
         assertThat(shadow.statistics().equal.sum()).isZero();
         assertThat(shadow.statistics().compared.sum()).isZero();
+        assertThat(shadow.comparison()).isNull();
 
         ShadowCopy next = copy();
         HollowShadow.has(shadow, next);
+        // Of a comparison that had read the former one, and was late to count it.
+        findDifference(shadow, copy);
+        assertThat(shadow.differences()).isEmpty();
+        assertThat(folder.different()).isZero();
         assertThat(shadow.doubt(next)).isNull();
-        findDifference(shadow);
+        findDifference(shadow, next);
         assertThat(shadow.doubt(next)).isEqualTo("it had another answer than the table");
         assertThat(folder.different()).isEqualTo(1);
+    }
+
+    /** That a copy is made anew says nothing of why the former one was wrong. */
+    @Test
+    void aDifferenceOfACopyThatHasDroppedOutCounts() {
+        Shadow shadow = new Shadow(cfs, factory, null);
+        ShadowCopy copy = copy();
+        copy.fault("for a test");
+        findDifference(shadow, copy);
+        assertThat(shadow.statistics().different.sum()).isEqualTo(1);
+        assertThat(shadow.differences()).hasSize(1);
     }
 
     /** Those of a shadow that could not note them; here no directory can be found. */
@@ -135,6 +153,7 @@ class ShadowTest {
         Shadow first = new Shadow(cfs, factory, null);
         for (int i = 0; i < 2; i++)
             first.count(
+                    copy(),
                     cfs.decorateKey(ByteBufferUtil.bytes(i)),
                     Comparison.Outcome.different("row", "1", ""));
         first.end();
