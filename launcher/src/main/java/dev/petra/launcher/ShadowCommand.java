@@ -87,9 +87,9 @@ final class ShadowCommand implements Runnable {
             description = {
                 "Asks all nodes of a cluster how far their shadows are and whether reads had the"
                         + " same answers from them.",
-                "The exit code is 0 if each shadow has caught up, gave at least one equal answer"
-                        + " or holds nothing, and gave no other; 3 if all that is missing is that"
-                        + " something was compared."
+                "The exit code is 0 if each shadow has caught up, gave at least one answer that is"
+                        + " equal or undecided, or holds nothing, and gave none that differs; 3 if"
+                        + " all that is missing is that something was compared."
                         + " It does not say that all of a table was compared: that is for 'petra"
                         + " compare', of which the report shows the last result."
             })
@@ -107,7 +107,7 @@ final class ShadowCommand implements Runnable {
         @SuppressWarnings("NullAway.Init") // picocli sets it before it runs anything.
         private CommandSpec spec;
 
-        private record Node(String address, int port) {
+        record Node(String address, int port) {
             @Override
             public String toString() {
                 return address + ":" + port;
@@ -117,7 +117,7 @@ final class ShadowCommand implements Runnable {
         /**
          * @param comparison the last one by {@code petra compare}, or null
          */
-        private record Shadow(Node node, Row metrics, @Nullable Row comparison) {
+        record Shadow(Node node, Row metrics, @Nullable Row comparison) {
             String table() {
                 return name(metrics);
             }
@@ -129,6 +129,10 @@ final class ShadowCommand implements Runnable {
             /** A node of an older version has not all columns. */
             boolean has(String column) {
                 return metrics.getColumnDefinitions().contains(column);
+            }
+
+            long undecided() {
+                return has("undecided") ? count("undecided") : 0;
             }
 
             double micros(String column) {
@@ -156,7 +160,7 @@ final class ShadowCommand implements Runnable {
             }
 
             boolean wasCompared() {
-                return count("equal") + count("different") > 0;
+                return count("equal") + count("different") + undecided() > 0;
             }
 
             /** Whether all was compared and was nothing, as on a node that is no replica. */
@@ -227,9 +231,7 @@ final class ShadowCommand implements Runnable {
                     sum(shadows, "compared"),
                     sum(shadows, "equal"),
                     different,
-                    sum(
-                            shadows.stream().filter(shadow -> shadow.has("undecided")).toList(),
-                            "undecided"),
+                    shadows.stream().mapToLong(Shadow::undecided).sum(),
                     sum(shadows, "not_comparable"));
             long ofTable = sum(shadows, "table_bytes");
             long ofShadow = sum(shadows, "shadow_bytes");

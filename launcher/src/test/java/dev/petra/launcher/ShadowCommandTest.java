@@ -3,6 +3,12 @@ package dev.petra.launcher;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import com.datastax.oss.driver.api.core.cql.ColumnDefinitions;
+import com.datastax.oss.driver.api.core.cql.Row;
+import java.lang.reflect.InvocationHandler;
+import java.lang.reflect.Proxy;
+import java.util.Map;
+import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
@@ -20,5 +26,43 @@ class ShadowCommandTest {
     void whatChangingSavesOnDiskIsSaidInPlainWords(long ofTable, long ofShadow, String told) {
         assertThat(ShadowCommand.Report.difference(ofTable * MEBIBYTE, ofShadow * MEBIBYTE))
                 .isEqualTo(told);
+    }
+
+    /** Each answer differed only as those of Cassandra's replicas may. */
+    @Test
+    void aShadowWhoseAnswersAreAllUndecidedWasCompared() {
+        Map<String, Long> nothing = Map.of("equal", 0L, "different", 0L, "undecided", 0L);
+        assertThat(shadow(nothing).isUntested()).isTrue();
+        Map<String, Long> undecided = Map.of("equal", 0L, "different", 0L, "undecided", 3L);
+        assertThat(shadow(undecided).isUntested()).isFalse();
+        // Of a node of an older version.
+        assertThat(shadow(Map.of("equal", 0L, "different", 0L)).isUntested()).isTrue();
+    }
+
+    /** One that has caught up, and was not compared by {@code petra compare}. */
+    private static ShadowCommand.Report.Shadow shadow(Map<String, Long> counts) {
+        ColumnDefinitions columns =
+                proxy(
+                        ColumnDefinitions.class,
+                        (self, method, arguments) -> counts.containsKey(arguments[0]));
+        Row row =
+                proxy(
+                        Row.class,
+                        (self, method, arguments) ->
+                                switch (method.getName()) {
+                                    case "getColumnDefinitions" -> columns;
+                                    case "getBoolean" -> true;
+                                    case "getLong" -> counts.get(arguments[0]);
+                                    default ->
+                                            throw new UnsupportedOperationException(
+                                                    method.getName());
+                                });
+        return new ShadowCommand.Report.Shadow(
+                new ShadowCommand.Report.Node("127.0.0.1", 9042), row, null);
+    }
+
+    private static <T> T proxy(Class<T> type, InvocationHandler handler) {
+        return type.cast(
+                Proxy.newProxyInstance(type.getClassLoader(), new Class<?>[] {type}, handler));
     }
 }
