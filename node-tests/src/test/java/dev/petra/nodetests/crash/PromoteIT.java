@@ -813,6 +813,48 @@ class PromoteIT {
         assertThat(session.execute("SELECT k FROM ks.indexed WHERE c = 1").all()).hasSize(KEYS + 2);
     }
 
+    /** It is done, and the table goes in afterwards. */
+    @Test
+    void aTableThatIsTruncatedMeanwhile() throws Exception {
+        create("truncated", "");
+        fill("truncated");
+        shadow("truncated");
+        hold("enter Takeover#trySwitches", "truncated");
+        session.execute("TRUNCATE ks.truncated");
+        session.execute("INSERT INTO ks.truncated (k, c, v) VALUES (-1, 1, 'after')");
+        crashes.release();
+        awaitMigrated("truncated");
+        TestNode.await(
+                "it is in the engine",
+                PATIENCE,
+                () -> Files.exists(files("truncated").directory().resolve("rocksdb/LIVE")));
+        assertThat(keys("truncated")).containsExactly(-1);
+    }
+
+    /** What goes to the former memtable comes to the store without entries. */
+    @Test
+    void anIndexThatComesMeanwhileHasAllRows() throws Exception {
+        create("later", "");
+        fill("later");
+        shadow("later");
+        crashes.hold("enter", "ShadowStore#doubled");
+        session.execute("INSERT INTO ks.later (k, c, v) VALUES (-1, 1, 'waits')");
+        crashes.awaitHeld();
+        crashes.holdAlso("enter", "Promotion#tryStep");
+        alter("later", "rocks");
+        crashes.releaseAt("enter", "ShadowStore#doubled");
+        crashes.awaitHeld();
+        session.execute("CREATE INDEX later_c ON ks.later (c) USING 'sai'");
+        TestNode.awaitQueryable(session, "later_c", PATIENCE);
+        crashes.release();
+        awaitMigrated("later");
+        node.awaitLog(
+                "The SSTables of ks.later are migrated, although its shadow has become its store:"
+                        + " the table got an index",
+                PATIENCE);
+        assertThat(session.execute("SELECT k FROM ks.later WHERE c = 1").all()).hasSize(KEYS + 1);
+    }
+
     /** What was made of its shadow goes, and the next shadow becomes the table. */
     @Test
     void aTableThatIsAlteredBackMeanwhile() throws Exception {
