@@ -12,8 +12,8 @@ import org.openjdk.jcstress.annotations.State;
 import org.openjdk.jcstress.infra.results.IIII_Result;
 
 /**
- * One slice comes by two connections, one of which ends too early, while a third thread asks
- * whether all slices are there.
+ * One slice comes by two connections. One of them ends too early, and its thread asks then whether
+ * all slices are there.
  */
 @JCStressTest
 @Outcome(
@@ -36,12 +36,17 @@ public class SliceStagesStress {
         }
     }
 
-    /** Receives it, and not to its end. */
+    /** Receives it, and not to its end; and asks for all slices. */
     @Actor
     public void tears(IIII_Result result) {
         boolean begun = begins();
         result.r1 = begun ? 1 : 0;
         if (begun) slices.torn(0);
+        try {
+            result.r3 = slices.all().get(0)[0] == 1 ? 1 : 2;
+        } catch (IOException e) {
+            result.r3 = 0;
+        }
     }
 
     /** Receives it whole. */
@@ -50,16 +55,6 @@ public class SliceStagesStress {
         boolean begun = begins();
         result.r2 = begun ? 1 : 0;
         if (begun) slices.staged(0, new int[] {1});
-    }
-
-    /** Asks for all slices. */
-    @Actor
-    public void looks(IIII_Result result) {
-        try {
-            result.r3 = slices.all().get(0)[0] == 1 ? 1 : 2;
-        } catch (IOException e) {
-            result.r3 = 0;
-        }
     }
 
     /** Whether it cannot come again. */
