@@ -76,7 +76,7 @@ final class OverdueSwitches {
         if (cfs.getTracker() == null || !cfs.isValid()) return false;
         // It is switched when its shadow is its store.
         if (TableLifecycle.isTakenOver(cfs)) return false;
-        // A TRUNCATE that has begun would be refused half-way.
+        // A TRUNCATE that has begun would be refused half-way; a cleanup or scrub ends.
         if (Shadows.isShrinking(cfs)) return false;
         boolean isOurs = PetraMemtableFactory.owns(cfs.metadata());
         // Also if the switch failed after the way out had begun.

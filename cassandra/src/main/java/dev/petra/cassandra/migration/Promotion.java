@@ -98,6 +98,8 @@ final class Promotion {
 
     private @Nullable Duration tryStep() {
         check();
+        if (EngineMemtables.hasFailedFlush(cfs, 0))
+            throw new Refused("a flush of the table has failed");
         if (!EngineMemtables.areWritesOurs(cfs)) {
             migration.state("waiting for the flush of the former memtable");
             return Migration.SOON;
@@ -146,11 +148,13 @@ final class Promotion {
 
     /** False if somebody else has some of the SSTables. */
     private boolean claimAndGiveUp() {
+        // What a compaction has just made of some is compacting until the shadow was told of it.
+        boolean isCompacting = !cfs.getTracker().getCompacting().isEmpty();
         Set<SSTableReader> all = shadow.accounted(cfs.getLiveSSTables());
         int count = all.size();
         // A compaction may be long, and be followed by the next one.
         all.removeAll(cfs.getTracker().getCompacting());
-        return (all.isEmpty() || claimAndGiveUp(all)) && all.size() == count;
+        return (all.isEmpty() || claimAndGiveUp(all)) && all.size() == count && !isCompacting;
     }
 
     private boolean claimAndGiveUp(Set<SSTableReader> all) {

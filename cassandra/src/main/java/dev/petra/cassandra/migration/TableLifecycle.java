@@ -151,6 +151,7 @@ public final class TableLifecycle {
         try {
             Takeover takeover = Takeover.of(cfs);
             if (takeover != null) return openTaken(cfs, takeover);
+            Takeover.requireClosed(cfs);
             // Cassandra asks when it has counted the flush of the present one.
             checkFlushes(cfs, 1);
             if (!Takeover.hasRefused(cfs) && Takeover.begin(cfs, engine)) {
@@ -177,6 +178,11 @@ public final class TableLifecycle {
         if (taken == null) waiting.put(cfs, Takeover.STATE);
         else waiting.remove(cfs);
         return taken;
+    }
+
+    /** Says why a table is not taken in yet; it is tried again. */
+    static void waits(ColumnFamilyStore cfs, String reason) {
+        waiting.put(cfs, reason);
     }
 
     /** Has the next memtable of a table be what takes it in. */
@@ -284,6 +290,7 @@ public final class TableLifecycle {
                 () -> {
                     try {
                         checkFlushes(cfs, 0);
+                        Takeover.requireClosed(cfs);
                         TableGenerations leaving = TableRegistry.find(cfs);
                         if (leaving == null) tryToMark(cfs, engine);
                         else leaving.migration().repeat();
@@ -316,7 +323,7 @@ public final class TableLifecycle {
             all = new HashMap<>(waiting);
         }
         // Also in the moment in which its memtable is switched.
-        Takeover.forEach(cfs -> all.put(cfs, Takeover.STATE));
+        Takeover.forEach(cfs -> all.putIfAbsent(cfs, Takeover.STATE));
         all.forEach(
                 (cfs, reason) -> {
                     if (isStillWaiting(cfs)) use.accept(cfs, reason);

@@ -81,7 +81,13 @@ final class Takeover {
 
     private volatile boolean isTaken;
 
+    /** Whether the store could not be made the table's. */
+    private volatile boolean hasFailed;
+
     private volatile boolean isOver;
+
+    /** Whether it has, or is about to make, a store of the table. */
+    private volatile boolean isAtWork;
 
     private Takeover(ColumnFamilyStore cfs, EngineKey engine, ShadowSource shadow) {
         this.cfs = cfs;
@@ -125,6 +131,18 @@ final class Takeover {
         return present == null || !present.isGoingOn() ? null : present;
     }
 
+    /**
+     * Refuses to open a table's stores while one that was given up may have them open.
+     *
+     * @throws IllegalStateException if so
+     */
+    static void requireClosed(ColumnFamilyStore cfs) {
+        Takeover present = all.get(cfs);
+        if (present != null && present.isAtWork)
+            throw new IllegalStateException(
+                    "What was made of the shadow of " + cfs.metadata + " is being deleted.");
+    }
+
     /** Whether the one of a table is over, and only has it go in by the other way. */
     static boolean hasRefused(ColumnFamilyStore cfs) {
         Takeover present = all.get(cfs);
@@ -159,7 +177,9 @@ final class Takeover {
     }
 
     private void run() {
+        isAtWork = true;
         try {
+            check();
             prepare();
             trySwitches();
         } catch (RuntimeException | Error e) {
@@ -172,20 +192,30 @@ final class Takeover {
 
     /** Whatever is thrown here, the table stays where its data is, and is tried again. */
     private void end() {
-        isOver = true;
+        // Not while another thread takes it.
+        boolean isGivenUp =
+                TableRegistry.exclusively(
+                        () -> {
+                            isOver = true;
+                            return !isTaken;
+                        });
         try {
-            if (!isTaken) {
+            if (isGivenUp) {
                 shadow.abandon();
                 abandon();
+                isAtWork = false;
                 if (!isWanted()) {
                     TableLifecycle.letIn(cfs);
                     shadow.end();
-                } else if (!Shadows.isShrinking(cfs)) switchMemtable();
-                // Else the other way in is taken when a TRUNCATE is over, which it would end.
+                } else if (Shadows.isShrinking(cfs))
+                    // A TRUNCATE would be refused half-way.
+                    TableLifecycle.waits(cfs, "a TRUNCATE, cleanup or scrub of it is not over");
+                else switchMemtable();
             }
         } catch (RuntimeException | FSError e) {
             logger.error("{} is not in its engine yet; this is tried again", cfs.metadata, e);
         } finally {
+            isAtWork = false;
             shadow.endSwitch();
             shadow.prepared(() -> false);
             all.remove(cfs, this);
@@ -246,6 +276,7 @@ final class Takeover {
             expected = null;
             shadow.endSwitch();
             if (isTaken) return;
+            if (hasFailed) throw new Refused("its store could not be made the table's");
             if (attempt == ATTEMPTS)
                 throw new Refused("SSTables came, or were compacted, at each attempt");
             pause(1000);
@@ -357,8 +388,14 @@ final class Takeover {
             shadow.endSwitch();
             return null;
         }
-        long migration = present.migration().begin(configuration());
-        present.makeAlive();
+        long migration;
+        try {
+            migration = present.migration().begin(configuration());
+            present.makeAlive();
+        } catch (RuntimeException | Error e) {
+            hasFailed = true;
+            throw e;
+        }
         isTaken = true;
         Migrations.begin(new MigrateIn(cfs, present, migration));
         return present;

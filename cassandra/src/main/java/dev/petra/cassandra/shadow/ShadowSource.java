@@ -114,7 +114,7 @@ public final class ShadowSource {
      */
     public void beginCopy() {
         copy.store.syncLog();
-        copy.successor(new Successor());
+        copy.successor(new Successor(copy::isOver));
     }
 
     /**

@@ -4,6 +4,7 @@ package dev.petra.cassandra.shadow;
 import dev.petra.engine.TableStore;
 import java.util.ArrayDeque;
 import java.util.Deque;
+import java.util.function.BooleanSupplier;
 import org.apache.cassandra.db.partitions.PartitionUpdate;
 import org.jspecify.annotations.Nullable;
 
@@ -19,6 +20,13 @@ final class Successor {
     private long keptBytes;
     private @Nullable TableStore store;
     private volatile @Nullable String failure;
+
+    /** Whether what it is made of has ended; then it is of no use either. */
+    private final BooleanSupplier isOver;
+
+    Successor(BooleanSupplier isOver) {
+        this.isOver = isOver;
+    }
 
     /** Why it lacks something; null if it does not. */
     @Nullable String failure() {
@@ -38,7 +46,7 @@ final class Successor {
     void write(PartitionUpdate update) {
         TableStore opened;
         synchronized (this) {
-            if (failure != null) return;
+            if (failure != null || isOver.getAsBoolean()) return;
             opened = store;
             if (opened == null) {
                 keep(update);
@@ -55,7 +63,8 @@ final class Successor {
     }
 
     private void write(TableStore opened, PartitionUpdate update) {
-        String refused = StalledWrites.write(opened, update, () -> failure != null);
+        String refused =
+                StalledWrites.write(opened, update, () -> failure != null || isOver.getAsBoolean());
         if (refused != null) fail(refused);
     }
 

@@ -862,7 +862,7 @@ class ShadowCopyTest {
     void aSuccessorGetsWhatIsWrittenBeforeAndAfterItIsOpen() {
         List<PartitionUpdate> written = new ArrayList<>();
         copy.doubled(deletion(1));
-        Successor successor = new Successor();
+        Successor successor = new Successor(copy::isOver);
         writes.set(0);
         copy.successor(successor);
         PartitionUpdate before = write();
@@ -880,7 +880,7 @@ class ShadowCopyTest {
     @Test
     void aSuccessorIsNotOpenBeforeItHasWhatWasWritten() throws Exception {
         List<PartitionUpdate> written = new ArrayList<>();
-        Successor successor = new Successor();
+        Successor successor = new Successor(copy::isOver);
         copy.successor(successor);
         AtomicBoolean isOver = new AtomicBoolean();
         AtomicInteger count = new AtomicInteger();
@@ -903,7 +903,7 @@ class ShadowCopyTest {
 
     @Test
     void aSuccessorThatCannotBeWrittenLacksSomethingAndTheShadowDoesNot() {
-        Successor successor = new Successor();
+        Successor successor = new Successor(copy::isOver);
         copy.successor(successor);
         TableStore broken =
                 (TableStore)
@@ -920,9 +920,22 @@ class ShadowCopyTest {
         assertThat(copy.isOver()).isFalse();
     }
 
+    /** Its store may purge by then. */
+    @Test
+    void aSuccessorOfACopyThatIsOverGetsNothing() {
+        List<PartitionUpdate> written = new ArrayList<>();
+        Successor successor = new Successor(copy::isOver);
+        copy.successor(successor);
+        successor.open(noting(written), () -> {});
+        copy.end("a test");
+        copy.doubled(write());
+        assertThat(written).isEmpty();
+        assertThat(writes.get()).isZero();
+    }
+
     @Test
     void aSuccessorThatIsNotOpenedKeepsNoMoreThanItMay() {
-        Successor successor = new Successor();
+        Successor successor = new Successor(copy::isOver);
         copy.successor(successor);
         PartitionUpdate.SimpleBuilder large = PartitionUpdate.simpleBuilder(TABLE, 1);
         for (int row = 0; row < 1_000; row++) large.row(row).add("v", 7);

@@ -387,7 +387,7 @@ class PromoteIT {
         shadow("failed");
         crashes.fail("leave", "TableGenerations#makeAlive");
         alter("failed", "rocks");
-        awaitMigrated("failed");
+        awaitRefused("failed", "its store could not be made the table's");
         check(before);
         List<Writer> after = write("failed", 1);
         halt(after);

@@ -138,6 +138,16 @@ public final class WriteStallRetry {
         }
     }
 
+    /** Before a write that need not be synced, by whatever way; {@link #asideEnds} follows. */
+    public void asideBegins() {
+        asideBegun.incrementAndGet();
+    }
+
+    /** The end of {@link #asideBegins}. */
+    public void asideEnds() {
+        asideEnded.incrementAndGet();
+    }
+
     /** How many of the writes aside a sync that begins now will make durable. */
     long asideEnded() {
         long ended = asideEnded.get();

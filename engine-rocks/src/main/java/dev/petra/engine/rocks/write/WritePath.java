@@ -50,7 +50,13 @@ public final class WritePath {
 
     /** Writes an update, and waits for no sync. */
     public void writeUnsynced(PartitionUpdate update) {
-        write(update, List.of(), WalSync.PERIODIC);
+        // Whoever syncs a write of his own must not take this one for durable, too.
+        store.room().asideBegins();
+        try {
+            write(update, List.of(), WalSync.PERIODIC);
+        } finally {
+            store.room().asideEnds();
+        }
     }
 
     private void write(PartitionUpdate update, List<TermEntry> indexed, WalSync mode) {

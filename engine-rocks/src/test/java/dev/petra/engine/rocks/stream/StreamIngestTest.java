@@ -137,7 +137,6 @@ class StreamIngestTest {
 
     /** What other streams set aside does not let a file that is written anew be written again. */
     @Test
-    @SuppressWarnings("try") // the room is held, not used
     void aFileThatIsWrittenAnewAsTheDiskFillsIsNotWrittenAnewAgain() throws IOException {
         Path disk = Path.of("/dev/shm");
         assumeTrue(Files.isWritable(disk), "no disk in memory");
@@ -152,6 +151,7 @@ class StreamIngestTest {
         }
     }
 
+    @SuppressWarnings("try") // the room is held, not used
     private void fillWhileItIsWrittenAnew(Path disk) throws IOException {
         Path place = Files.createTempDirectory(disk, "petra");
         try {
