@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Stands between a process and its disk (LD_PRELOAD): a sync of a MANIFEST fails while a file below
 // PETRA_STAGED has a second link, as it has while it is ingested. What was to be synced is written.
-// The first makes the file PETRA_GATE before, if that is set, and waits until it is gone.
+// The first makes the file PETRA_GATE before, if that is set, and waits until it is gone. If
+// PETRA_UNLINKED is set, nothing can be linked any more from then on.
 // FailedIngestTest uses it.
 #include <dirent.h>
 #include <errno.h>
@@ -51,9 +52,12 @@ void waitAtGate() {
   while (access(gate, F_OK) == 0) usleep(1000);
 }
 
+std::atomic<bool> failed{false};
+
 int sync(int fd, long call) {
   if (!fails(fd)) return static_cast<int>(syscall(call, fd));
   waitAtGate();
+  failed = true;
   errno = EIO;
   return -1;
 }
@@ -63,3 +67,15 @@ int sync(int fd, long call) {
 extern "C" int fsync(int fd) { return sync(fd, SYS_fsync); }
 
 extern "C" int fdatasync(int fd) { return sync(fd, SYS_fdatasync); }
+
+extern "C" int linkat(int from, const char* file, int to, const char* name, int flags) noexcept {
+  if (failed && getenv("PETRA_UNLINKED") != nullptr) {
+    errno = EIO;
+    return -1;
+  }
+  return static_cast<int>(syscall(SYS_linkat, from, file, to, name, flags));
+}
+
+extern "C" int link(const char* file, const char* name) noexcept {
+  return linkat(AT_FDCWD, file, AT_FDCWD, name, 0);
+}

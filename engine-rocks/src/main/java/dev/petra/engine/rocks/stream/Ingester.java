@@ -6,6 +6,7 @@ import dev.petra.engine.rocks.db.Catalog;
 import dev.petra.engine.rocks.db.Database;
 import dev.petra.engine.rocks.db.ReopenableDatabase;
 import dev.petra.engine.rocks.db.StoreContext;
+import dev.petra.engine.rocks.db.StoreDescriptor;
 import dev.petra.engine.rocks.db.StoreSync;
 import dev.petra.engine.rocks.db.WriteBarrier;
 import dev.petra.engine.rocks.wal.LostLinks;
@@ -16,6 +17,8 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Objects;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
 import java.util.function.BooleanSupplier;
 import org.apache.cassandra.io.FSWriteError;
@@ -52,6 +55,9 @@ public final class Ingester {
     private final StoreContext store;
     private final StoreSync sync;
     private final WritePath writes;
+
+    /** Files that the MANIFEST may name, and of which there may be no other link. */
+    private final Set<Path> lastLinks = ConcurrentHashMap.newKeySet();
 
     public Ingester(StoreContext store, StoreSync sync, WritePath writes) {
         this.store = store;
@@ -233,13 +239,15 @@ public final class Ingester {
         try {
             database.db.ingestExternalFile(isData ? database.data : database.large, names, options);
         } catch (RocksDBException e) {
-            restore(files, e);
+            restore(files);
             throw e;
         }
     }
 
     /** The store must open again, also if the MANIFEST names the files in spite of the error. */
-    private void restore(List<LostLinks.Ingested> files, RocksDBException e) {
+    private void restore(List<LostLinks.Ingested> files) {
+        List<Path> paths = files.stream().map(LostLinks.Ingested::path).toList();
+        lastLinks.addAll(paths);
         try {
             int linked = LostLinks.restore(store.directory(), files);
             if (linked > 0)
@@ -248,9 +256,22 @@ public final class Ingester {
                                 + " and are live if it does once the store is opened again",
                         store.name(),
                         linked);
-        } catch (IOException | RuntimeException f) {
-            e.addSuppressed(f);
+            paths.forEach(lastLinks::remove);
+        } catch (IOException | RuntimeException e) {
+            logger.error(
+                    "The MANIFEST of {} may name files of a stream that failed, which could not be"
+                            + " linked again. They stay in {}: the table may not open without"
+                            + " them. Check the disk and restart the node, which links or deletes"
+                            + " them",
+                    store.name(),
+                    store.directory().resolve(StoreDescriptor.STREAMS),
+                    e);
         }
+    }
+
+    /** Whether the store may not open without that file, whose ingest has failed. */
+    boolean mayNeed(Path file) {
+        return lastLinks.contains(file);
     }
 
     /** Whether all logs but the last are done with. */

@@ -470,12 +470,15 @@ public final class StagedStream implements StreamSink {
         deleteStaged();
     }
 
-    /** Deletes the staged files that are not live. */
+    /** Deletes the staged files that are not live, but for those that the store may need. */
     synchronized void deleteStaged() {
         end();
         try (var staged = Files.newDirectoryStream(directory)) {
-            for (Path file : staged) Files.deleteIfExists(file);
-            Files.deleteIfExists(directory);
+            boolean isEmpty = true;
+            for (Path file : staged)
+                if (ingester.mayNeed(file)) isEmpty = false;
+                else Files.deleteIfExists(file);
+            if (isEmpty) Files.deleteIfExists(directory);
         } catch (NoSuchFileException e) {
             logger.debug("{} is deleted already", directory, e);
         } catch (IOException | DirectoryIteratorException e) {

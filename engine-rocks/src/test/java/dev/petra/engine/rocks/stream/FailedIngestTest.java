@@ -53,7 +53,10 @@ class FailedIngestTest {
         CLOSING,
 
         /** The process ends before it has linked again what RocksDB has unlinked. */
-        KILLED
+        KILLED,
+
+        /** What RocksDB has unlinked cannot be linked again before the next start. */
+        UNLINKED
     }
 
     @TempDir static Path libraries;
@@ -144,10 +147,12 @@ class FailedIngestTest {
         "100, CLOSED",
         "100, CLOSING",
         "100, KILLED",
+        "100, UNLINKED",
         "2000, OPEN",
         "2000, CLOSED",
         "2000, CLOSING",
-        "2000, KILLED"
+        "2000, KILLED",
+        "2000, UNLINKED"
     })
     void theStoreOpensAgain(int length, End end) throws Exception {
         File said = directory.resolve("said").toFile();
@@ -166,6 +171,7 @@ class FailedIngestTest {
                 .put("PETRA_STAGED", directory.resolve("to/" + StoreDescriptor.STREAMS) + "");
         if (end == End.CLOSING)
             builder.environment().put("PETRA_GATE", directory.resolve(GATE).toString());
+        if (end == End.UNLINKED) builder.environment().put("PETRA_UNLINKED", "");
         assertThat(builder.start().waitFor()).as(Files.readString(said.toPath())).isZero();
         assertThat(Files.readString(said.toPath())).contains("failed");
         try (StorageEngine engine = engine()) {
