@@ -30,7 +30,6 @@ import dev.petra.engine.rocks.read.ReadSamples;
 import dev.petra.engine.rocks.stream.Ingester;
 import dev.petra.engine.rocks.stream.RangeSource;
 import dev.petra.engine.rocks.stream.StagedStream;
-import dev.petra.engine.rocks.wal.LogCheck;
 import dev.petra.engine.rocks.wal.LogSyncer;
 import dev.petra.engine.rocks.wal.LostLinks;
 import dev.petra.engine.rocks.write.MergeLimit;
@@ -146,36 +145,16 @@ final class RocksStore implements TableStore, LogSyncer.Log {
         Path directory = spec.directory();
         Path streams = directory.resolve(StoreDescriptor.STREAMS);
         try (DirectoryLock lock = DirectoryLock.take(directory)) {
-            restoreLinks(spec, streams);
-            StoreDirectory.delete(streams);
+            List<Path> staged =
+                    StoreDirectory.filesIn(streams).stream()
+                            .filter(file -> file.toString().endsWith(".sst"))
+                            .toList();
+            // They may be all that is left of a file without which the store does not open.
+            if (LostLinks.restoreStaged(directory, staged)) StoreDirectory.delete(streams);
+        } catch (RocksDBException e) {
+            throw RocksErrors.onRead(e, spec.displayName(), directory);
         } catch (IOException e) {
             throw new FSReadError(e, directory);
-        }
-    }
-
-    /** What the streams have may be all that is left of a file without which it does not open. */
-    private static void restoreLinks(StoreSpec spec, Path streams) throws IOException {
-        List<Path> staged =
-                StoreDirectory.filesIn(streams).stream()
-                        .filter(file -> file.toString().endsWith(".sst"))
-                        .toList();
-        try {
-            int linked = LostLinks.restoreStaged(spec.directory(), staged);
-            if (linked > 0)
-                logger.warn(
-                        "The process ended while a stream into {} failed: {} of its files, which"
-                                + " the MANIFEST names, are live",
-                        spec.displayName(),
-                        linked);
-        } catch (LogCheck.Damage e) {
-            // Links do not mend that, and whoever opens it with what can be read wants no more.
-            logger.warn(
-                    "The MANIFEST of {} cannot be read, so it is not known whether it names files"
-                            + " of a stream that failed",
-                    spec.displayName(),
-                    e);
-        } catch (RocksDBException e) {
-            throw RocksErrors.onRead(e, spec.displayName(), spec.directory());
         }
     }
 

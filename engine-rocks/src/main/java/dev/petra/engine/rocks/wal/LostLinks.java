@@ -18,6 +18,8 @@ import org.rocksdb.RocksDBException;
 import org.rocksdb.SstFileReader;
 import org.rocksdb.SstFileReaderIterator;
 import org.rocksdb.StringAppendOperator;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * Links files again that an ingest has linked into a store and, having failed, unlinked. Where the
@@ -27,6 +29,8 @@ import org.rocksdb.StringAppendOperator;
  * ExternalSstFileIngestionJob::DeleteInternalFiles}).
  */
 public final class LostLinks {
+    private static final Logger logger = LoggerFactory.getLogger(LostLinks.class);
+
     private LostLinks() {}
 
     /**
@@ -71,19 +75,42 @@ public final class LostLinks {
      * The same of a store that nobody has open, whose process may have ended before it did so.
      *
      * @param staged files of streams, whole or not
+     * @return whether none of them is needed any more
      * @throws RocksDBException if one that may be missing cannot be read
      */
-    public static int restoreStaged(Path store, List<Path> staged)
+    public static boolean restoreStaged(Path store, List<Path> staged)
             throws IOException, RocksDBException {
-        if (staged.isEmpty()) return 0;
-        Map<Path, Manifest.DataFile> missing = missing(store);
+        if (staged.isEmpty()) return true;
+        Map<Path, Manifest.DataFile> missing;
+        try {
+            missing = missing(store);
+        } catch (LogCheck.Damage e) {
+            // Without that note the store is opened as far as RocksDB can, whatever is lost.
+            boolean isGivenUp = SyncMark.read(store) == null;
+            logger.warn(
+                    "It is not known whether the MANIFEST in {} names files of a stream that"
+                            + " failed. {}",
+                    store,
+                    isGivenUp
+                            ? "They are deleted, because there is no valid file SYNCED"
+                            : "They stay until it can be read",
+                    e);
+            return isGivenUp;
+        }
         Set<Long> sizes =
                 missing.values().stream().map(Manifest.DataFile::bytes).collect(Collectors.toSet());
         List<Ingested> files = new ArrayList<>();
         if (!sizes.isEmpty())
             for (Path file : staged)
                 if (sizes.contains(Files.size(file))) files.add(Ingested.of(file));
-        return restore(store, missing, files);
+        int linked = restore(store, missing, files);
+        if (linked > 0)
+            logger.warn(
+                    "A stream into the store in {} failed before its process ended: {} of its"
+                            + " files, which the MANIFEST names, are live",
+                    store,
+                    linked);
+        return true;
     }
 
     private static int restore(

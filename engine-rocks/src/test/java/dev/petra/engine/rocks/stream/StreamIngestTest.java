@@ -287,6 +287,26 @@ class StreamIngestTest {
         assertThat(content(to)).hasSize(1);
     }
 
+    /** It is not known whether the MANIFEST names it until that can be read. */
+    @Test
+    void whatIsStagedStaysWhileTheManifestCannotBeRead() throws Exception {
+        Path store = directory.resolve("to");
+        Path staged = store.resolve(StoreDescriptor.STREAMS).resolve("1").resolve("0.sst");
+        to.syncLog();
+        to.close();
+        Files.createDirectories(staged.getParent());
+        Files.writeString(staged, "half of it");
+        Path aside = Files.move(store.resolve("CURRENT"), directory.resolve("CURRENT"));
+        assertThatThrownBy(() -> engine.openStore(table.spec(store)))
+                .isInstanceOf(CorruptStoreException.class)
+                .hasMessageContaining("CURRENT is missing");
+        assertThat(staged).exists();
+        Files.move(aside, store.resolve("CURRENT"));
+        to = engine.openStore(table.spec(store));
+        assertThat(store.resolve(StoreDescriptor.STREAMS)).doesNotExist();
+        assertThat(content(to)).hasSize(1);
+    }
+
     /** As repair asks for them. */
     @Test
     void manySmallRangesGoInFewFiles() throws Exception {
