@@ -33,7 +33,10 @@ public final class StoreDescriptor {
     /** The engine's name, which settings and streams know it by. */
     public static final String ENGINE = "rocks";
 
-    /** A directory for what streams bring, worthless once the process has ended. */
+    /**
+     * A directory for what streams bring: of no worth once the store was opened again; do not
+     * delete it by hand.
+     */
     public static final String STREAMS = "streams";
 
     /**
