@@ -274,6 +274,7 @@ public final class StagedStream implements StreamSink {
 
     /** The ids that columns have here; those that are new are written to the catalog. */
     private int[] adopt(List<String> names) {
+        long told = System.nanoTime();
         while (true) {
             checkOpen();
             try {
@@ -281,6 +282,11 @@ public final class StagedStream implements StreamSink {
                         .write(database -> store.catalog().adopt(names, store.table()));
             } catch (WriteStallException e) {
                 pause(e);
+            }
+            // An attempt holds the catalog while it waits, and with it writers.
+            while (!takesWrites()) {
+                checkOpen();
+                told = tell(told);
             }
         }
     }
@@ -423,13 +429,18 @@ public final class StagedStream implements StreamSink {
             probed = System.nanoTime();
             // A compaction that has failed does not go on, and RocksDB refuses writes then.
             var unused = takesWrites();
-            if (System.nanoTime() - told < TELL_EVERY_NANOS) continue;
-            told = System.nanoTime();
-            logger.info(
-                    "A stream into {} waits because compaction of the table is behind. It goes on"
-                            + " by itself",
-                    store.name());
+            told = tell(told);
         }
+    }
+
+    /** Says now and then that the stream waits; returns when that was said last. */
+    private long tell(long told) {
+        if (System.nanoTime() - told < TELL_EVERY_NANOS) return told;
+        logger.info(
+                "A stream into {} waits because compaction of the table is behind. It goes on by"
+                        + " itself",
+                store.name());
+        return System.nanoTime();
     }
 
     /** Whether a write is taken now; throws what writes fail with otherwise. */

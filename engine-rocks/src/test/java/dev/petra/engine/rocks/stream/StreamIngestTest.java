@@ -628,9 +628,20 @@ class StreamIngestTest {
         SentStream sent = SentStream.of(from);
         try (StreamSink in = other.receive(sent.head(), RangeTests.everything())) {
             sent.stagedBy(in);
-            CompletableFuture<Void> verified = beside(in::verify);
+            CompletableFuture<Thread> thread = new CompletableFuture<>();
+            CompletableFuture<Void> verified =
+                    beside(
+                            () -> {
+                                thread.complete(Thread.currentThread());
+                                in.verify();
+                            });
             try {
                 assertWaits(verified);
+                // Nor does it keep writers from the catalog meanwhile.
+                synchronized (Tables.context(other).catalog()) {
+                    Thread.sleep(500);
+                    assertThat(thread.join().getState()).isNotEqualTo(Thread.State.BLOCKED);
+                }
             } finally {
                 goOn(other);
             }
