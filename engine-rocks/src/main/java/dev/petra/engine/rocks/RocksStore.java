@@ -151,8 +151,6 @@ final class RocksStore implements TableStore, LogSyncer.Log {
                             .toList();
             // They may be all that is left of a file without which the store does not open.
             if (LostLinks.restoreStaged(directory, staged)) StoreDirectory.delete(streams);
-        } catch (RocksDBException e) {
-            throw RocksErrors.onRead(e, spec.displayName(), directory);
         } catch (IOException e) {
             throw new FSReadError(e, directory);
         }

@@ -76,10 +76,8 @@ public final class LostLinks {
      *
      * @param staged files of streams, whole or not
      * @return whether none of them is needed any more
-     * @throws RocksDBException if one that may be missing cannot be read
      */
-    public static boolean restoreStaged(Path store, List<Path> staged)
-            throws IOException, RocksDBException {
+    public static boolean restoreStaged(Path store, List<Path> staged) throws IOException {
         if (staged.isEmpty()) return true;
         Map<Path, Manifest.DataFile> missing;
         try {
@@ -100,9 +98,15 @@ public final class LostLinks {
         Set<Long> sizes =
                 missing.values().stream().map(Manifest.DataFile::bytes).collect(Collectors.toSet());
         List<Ingested> files = new ArrayList<>();
-        if (!sizes.isEmpty())
-            for (Path file : staged)
-                if (sizes.contains(Files.size(file))) files.add(Ingested.of(file));
+        boolean areRead = true;
+        for (Path file : staged)
+            if (sizes.contains(Files.size(file)))
+                try {
+                    files.add(Ingested.of(file));
+                } catch (RocksDBException e) {
+                    areRead = false;
+                    logger.warn("{} cannot be read; it stays if it may be missing", file, e);
+                }
         int linked = restore(store, missing, files);
         if (linked > 0)
             logger.warn(
@@ -110,7 +114,7 @@ public final class LostLinks {
                             + " files, which the MANIFEST names, are live",
                     store,
                     linked);
-        return true;
+        return areRead || linked == missing.size();
     }
 
     private static int restore(

@@ -10,9 +10,10 @@ import java.nio.file.Files;
 import java.nio.file.InvalidPathException;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
+import java.util.ArrayList;
 import java.util.Arrays;
-import java.util.Collection;
 import java.util.HashMap;
+import java.util.List;
 import java.util.LongSummaryStatistics;
 import java.util.Map;
 import org.jspecify.annotations.Nullable;
@@ -134,10 +135,10 @@ record Manifest(Path file, long firstLog, long lastLog, long lastSequence, End e
     }
 
     /** The data files that it names; the same errors. */
-    static Collection<DataFile> dataFiles(Path directory) throws IOException {
-        Map<Long, DataFile> files = new HashMap<>();
+    static List<DataFile> dataFiles(Path directory) throws IOException {
+        Map<Long, Map<Long, DataFile>> files = new HashMap<>();
         var unused = read(current(directory), new Reading(files));
-        return files.values();
+        return files.values().stream().flatMap(each -> each.values().stream()).toList();
     }
 
     private static Path current(Path directory) throws IOException {
@@ -176,13 +177,18 @@ record Manifest(Path file, long firstLog, long lastLog, long lastSequence, End e
         /** Which log is the first that a column family needs. */
         final Map<Long, Long> families = new HashMap<>();
 
-        /** Data files by their numbers; null if they are not asked for. */
-        final @Nullable Map<Long, DataFile> files;
+        /** Data files of each column family by their numbers; null if they are not asked for. */
+        final @Nullable Map<Long, Map<Long, DataFile>> files;
+
+        /** Of the edit that is being read, which says last what family it is of. */
+        private final List<DataFile> added = new ArrayList<>();
+
+        private final List<Long> deleted = new ArrayList<>();
 
         long firstLogToKeep;
         long lastSequence;
 
-        Reading(@Nullable Map<Long, DataFile> files) {
+        Reading(@Nullable Map<Long, Map<Long, DataFile>> files) {
             this.files = files;
         }
 
@@ -190,6 +196,8 @@ record Manifest(Path file, long firstLog, long lastLog, long lastSequence, End e
             long family = 0;
             long log = -1;
             boolean dropped = false;
+            added.clear();
+            deleted.clear();
             while (in.hasRemaining()) {
                 int tag = (int) varint(in);
                 switch (tag) {
@@ -207,8 +215,7 @@ record Manifest(Path file, long firstLog, long lastLog, long lastSequence, End e
                     }
                     case DELETED_FILE -> {
                         varint(in);
-                        long number = varint(in);
-                        if (files != null) files.remove(number);
+                        deleted.add(varint(in));
                     }
                     case NEW_FILE -> newFile(in);
                     case BLOB_FILE -> {
@@ -230,6 +237,15 @@ record Manifest(Path file, long firstLog, long lastLog, long lastSequence, End e
             }
             if (dropped) families.remove(family);
             else if (log >= 0) families.merge(family, log, Math::max);
+            if (files != null) change(files, family, dropped);
+        }
+
+        private void change(Map<Long, Map<Long, DataFile>> all, long family, boolean dropped) {
+            Map<Long, DataFile> of = all.computeIfAbsent(family, number -> new HashMap<>());
+            // A file that changes its level is in both.
+            deleted.forEach(of::remove);
+            for (DataFile file : added) of.put(file.number, file);
+            if (dropped) all.remove(family);
         }
 
         private void newFile(ByteBuffer in) {
@@ -238,7 +254,7 @@ record Manifest(Path file, long firstLog, long lastLog, long lastSequence, End e
             long bytes = varint(in);
             int at = in.position();
             skip(in);
-            if (files != null) files.put(number, new DataFile(number, bytes, key(in, at)));
+            if (files != null) added.add(new DataFile(number, bytes, key(in, at)));
             skip(in);
             varints(in, 2);
             for (long field = varint(in); field != NEW_FILE_END; field = varint(in)) {
