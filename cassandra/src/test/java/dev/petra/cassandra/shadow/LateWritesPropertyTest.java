@@ -15,6 +15,7 @@ import java.util.Queue;
 import java.util.Random;
 import java.util.Set;
 import java.util.function.LongPredicate;
+import java.util.function.UnaryOperator;
 import org.apache.cassandra.db.EmptyIterators;
 import org.apache.cassandra.db.partitions.PartitionUpdate;
 import org.apache.cassandra.db.partitions.PurgeFunction;
@@ -160,11 +161,25 @@ class LateWritesPropertyTest {
         /** As {@code Takeover} and {@code Promotion} do it, while writes go on. */
         private void promote() {
             looksFirst = true;
+            boolean isPurgedMeanwhile = random.nextInt(3) == 0;
             List<Layer> before;
             do {
                 for (int i = random.nextInt(8); i > 0; i--) promotionStep(null);
+                if (isPurgedMeanwhile) {
+                    write(atTheEnd(update -> update.row(0).set("v", "x").end()));
+                    while (!queue.isEmpty()) takeFirst();
+                    flush();
+                }
                 before = List.copyOf(sstables);
                 int begun = queue.size();
+                if (isPurgedMeanwhile) {
+                    // The shadow has the row, and the table may have purged it with its deletion.
+                    write(atTheEnd(UpdateBuilder::deletePartition));
+                    clock += longestGrace + 1;
+                    flush();
+                    compact();
+                    isPurgedMeanwhile = false;
+                }
                 // Those that had begun; others may begin, SSTables come and be compacted meanwhile.
                 while (begun > 0 || !toCopy.isEmpty()) {
                     if (random.nextInt(4) == 0) promotionStep(null);
@@ -206,6 +221,13 @@ class LateWritesPropertyTest {
                         shown(withSSTables(List.of(memtable)), key)
                                 .equals(shown(withSSTables(List.of(memtable, shadow)), key));
             return isSame;
+        }
+
+        /** Of the first partition, and newer than all before. */
+        private Update atTheEnd(UnaryOperator<UpdateBuilder> what) {
+            long timestamp = ((long) (STEPS + 3) << 16) + ++unique;
+            UpdateBuilder update = TABLE.update("k0").at(timestamp).now(clock);
+            return new Update(0, what.apply(update).build(), timestamp);
         }
 
         /** Of an old timestamp now and then. */
