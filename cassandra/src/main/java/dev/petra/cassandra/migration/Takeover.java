@@ -55,6 +55,9 @@ final class Takeover {
     /** What is asked of the limiter at once. */
     private static final int CHUNK = 1 << 20;
 
+    /** How long SSTables that came by a stream may take to be copied to the shadow. */
+    private static final Duration CATCH_UP_PATIENCE = Duration.ofMinutes(10);
+
     /** How long writes that have ended in the table may take to be in the shadow. */
     private static final Duration PATIENCE = Duration.ofMinutes(1);
 
@@ -231,9 +234,10 @@ final class Takeover {
     }
 
     private void prepare() {
+        checkCounts(ShadowSource.sstables(cfs));
         // Nobody has read most of it, and then the SSTables go.
         shadow.verify(this::throttle);
-        check();
+        awaitCaughtUp();
         shadow.beginCopy();
         // What has begun before does not go to the successor, and is in the shadow by now.
         awaitTold();
@@ -263,9 +267,7 @@ final class Takeover {
             Set<SSTableReader> before = ShadowSource.sstables(cfs);
             // What is being copied would not be durable.
             boolean isCaughtUp = shadow.isCaughtUp();
-            for (SSTableReader sstable : before)
-                if (sstable.getSSTableMetadata().hasLegacyCounterShards)
-                    throw new Refused("SSTables have counts from before Cassandra 2.1");
+            checkCounts(before);
             // Whatever is in these SSTables, or was purged with them, is in the store, and durable.
             awaitTold();
             made().current().writable().syncLog();
@@ -279,6 +281,24 @@ final class Takeover {
             if (hasFailed) throw new Refused("its store could not be made the table's");
             if (attempt == ATTEMPTS)
                 throw new Refused("SSTables came, or were compacted, at each attempt");
+            pause(1000);
+        }
+    }
+
+    private static void checkCounts(Set<SSTableReader> sstables) {
+        for (SSTableReader sstable : sstables)
+            if (sstable.getSSTableMetadata().hasLegacyCounterShards)
+                throw new Refused("SSTables have counts from before Cassandra 2.1");
+    }
+
+    /** A stream may just have come. */
+    private void awaitCaughtUp() {
+        long deadline = System.nanoTime() + CATCH_UP_PATIENCE.toNanos();
+        while (true) {
+            check();
+            if (shadow.isCaughtUp()) return;
+            if (System.nanoTime() - deadline > 0)
+                throw new Refused("it does not have all of the table");
             pause(1000);
         }
     }

@@ -666,6 +666,8 @@ public final class Shadow {
             begin();
             return Duration.ZERO;
         }
+        // Nothing is copied any more, and the SSTables go soon.
+        if (now.isHandedOver()) return ShadowCopy.SOON;
         try {
             return hasRoom(now) ? step(now) : Duration.ZERO;
         } catch (RuntimeException | Error e) {

@@ -147,6 +147,21 @@ class ShadowTest {
         assertThat(shadow.differences()).hasSize(1);
     }
 
+    /** The SSTables would be written once more then; and here its folder is not known. */
+    @Test
+    void whatHasBecomeItsTableNeedsNoRoom() {
+        Shadow shadow = new Shadow(cfs, factory, null);
+        ShadowCopy copy = copy();
+        HollowShadow.has(shadow, copy);
+        Hollow.set(copy, ShadowCopy.class, "handedOver", true);
+        assertThat(shadow.step()).isEqualTo(ShadowCopy.SOON);
+        assertThat(copy.isOver()).isFalse();
+        // As another would.
+        Hollow.set(copy, ShadowCopy.class, "handedOver", false);
+        assertThat(shadow.step()).isEqualTo(ShadowCopy.SOON);
+        assertThat(copy.isOver()).isTrue();
+    }
+
     /** Those of a shadow that could not note them; here no directory can be found. */
     @Test
     void aShadowHasTheDifferencesOfTheOneBefore() {
