@@ -2,7 +2,6 @@
 package dev.petra.cassandra.migration;
 
 import com.google.common.util.concurrent.RateLimiter;
-import dev.petra.cassandra.PetraMemtableFactory;
 import dev.petra.cassandra.engine.EngineKey;
 import dev.petra.cassandra.engine.Engines;
 import dev.petra.cassandra.host.Host;
@@ -349,7 +348,7 @@ final class Takeover {
         return !Migrations.areStopped()
                 && cfs.isValid()
                 && !TableRegistry.isBeingDropped(cfs)
-                && cfs.metadata().params.memtable.factory() instanceof PetraMemtableFactory wanted
+                && cfs.metadata().params.memtable.factory() instanceof EngineConfiguration wanted
                 && wanted.engine().equals(engine)
                 && !(cfs.getCurrentMemtable() instanceof EngineMemtable);
     }

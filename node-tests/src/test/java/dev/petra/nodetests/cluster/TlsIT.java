@@ -184,7 +184,7 @@ class TlsIT {
         assertThat(petra(node, "operator", report).output()).contains("no SELECT permission");
         String page = Files.readString(Path.of("../docs/operations.md"));
         List<String> grants = page.lines().filter(line -> line.startsWith("GRANT ")).toList();
-        assertThat(grants).hasSize(3);
+        assertThat(grants).hasSize(4);
         for (String grant : grants) session.execute(grant);
         TestNode.await(
                 "a permission that is not cached",
@@ -194,6 +194,12 @@ class TlsIT {
         compare[0] = "compare";
         compare[1] = "ks.t";
         assertThat(petra(node, "operator", compare).output()).contains("no shadow");
+        String[] anew =
+                Stream.concat(
+                                Stream.of("shadow", "anew", "ks.t", "--username=operator"),
+                                Stream.of(encrypted()))
+                        .toArray(String[]::new);
+        assertThat(petra(node, "operator", anew).output()).contains("has none on this node");
     }
 
     private static NodeTool.Result cql(TestNode node, String password, String... options)
