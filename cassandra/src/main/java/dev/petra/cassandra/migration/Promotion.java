@@ -6,10 +6,8 @@ import dev.petra.cassandra.table.EngineMemtables;
 import dev.petra.cassandra.table.TableGenerations;
 import java.time.Duration;
 import java.util.Set;
-import java.util.concurrent.TimeUnit;
 import java.util.function.BooleanSupplier;
 import org.apache.cassandra.db.ColumnFamilyStore;
-import org.apache.cassandra.db.Keyspace;
 import org.apache.cassandra.db.compaction.OperationType;
 import org.apache.cassandra.db.lifecycle.LifecycleTransaction;
 import org.apache.cassandra.io.sstable.format.SSTableReader;
@@ -90,7 +88,6 @@ final class Promotion {
         if (present == null) {
             shadow.abandon();
             shadow.complete();
-            Keyspace.writeOrder.awaitNewBarrier();
             told = present = shadow.toldOfAll();
         }
         return present.getAsBoolean();
@@ -104,8 +101,6 @@ final class Promotion {
             migration.state("waiting for the flush of the former memtable");
             return Migration.SOON;
         }
-        // What went to a memtable of Cassandra's is over by now, if not here.
-        shadow.complete();
         complete();
         if (migration.shown(this::claimAndGiveUp)) return null;
         migration.state("waiting for a compaction of the table's SSTables");
@@ -128,22 +123,11 @@ final class Promotion {
                         : "the table was altered or dropped");
     }
 
-    /** Until the store has all writes that did not begin there. */
+    /** Until the store has all writes that did not begin there. They are in the table by now. */
     private void complete() {
-        Keyspace.writeOrder.awaitNewBarrier();
-        BooleanSupplier told = shadow.toldOfAll();
-        long deadline = System.nanoTime() + PATIENCE.toNanos();
-        while (!told.getAsBoolean()) {
-            check();
-            if (System.nanoTime() - deadline > 0)
-                throw new Refused("writes of before are not there after a minute");
-            try {
-                TimeUnit.MILLISECONDS.sleep(1);
-            } catch (InterruptedException e) {
-                Thread.currentThread().interrupt();
-                throw new Refused("interrupted");
-            }
-        }
+        shadow.complete();
+        if (!shadow.awaitTold(PATIENCE, this::check))
+            throw new Refused("writes of before are not there after a minute");
     }
 
     /** False if somebody else has some of the SSTables. */

@@ -20,11 +20,9 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.TimeUnit;
-import java.util.function.BooleanSupplier;
 import java.util.function.Consumer;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.ColumnFamilyStore.FlushReason;
-import org.apache.cassandra.db.Keyspace;
 import org.apache.cassandra.db.compaction.CompactionManager;
 import org.apache.cassandra.db.compaction.TimeWindowCompactionStrategy;
 import org.apache.cassandra.db.memtable.Memtable;
@@ -323,15 +321,8 @@ final class Takeover {
 
     /** Until all writes that had begun by now are in the table, the shadow and its successor. */
     private void awaitTold() {
-        Keyspace.writeOrder.awaitNewBarrier();
-        BooleanSupplier told = shadow.toldOfAll();
-        long deadline = System.nanoTime() + PATIENCE.toNanos();
-        while (!told.getAsBoolean()) {
-            check();
-            if (System.nanoTime() - deadline > 0)
-                throw new Refused("it does not keep up with the table's writes");
-            pause(1);
-        }
+        if (!shadow.awaitTold(PATIENCE, this::check))
+            throw new Refused("it does not keep up with the table's writes");
     }
 
     private static void pause(int millis) {

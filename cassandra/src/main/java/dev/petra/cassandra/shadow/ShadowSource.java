@@ -5,10 +5,13 @@ import com.google.common.collect.ImmutableSet;
 import dev.petra.engine.StoreSpec;
 import dev.petra.engine.TableStore;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.Set;
+import java.util.concurrent.TimeUnit;
 import java.util.function.BooleanSupplier;
 import java.util.function.LongConsumer;
 import org.apache.cassandra.db.ColumnFamilyStore;
+import org.apache.cassandra.db.Keyspace;
 import org.apache.cassandra.db.lifecycle.SSTableSet;
 import org.apache.cassandra.io.sstable.format.SSTableReader;
 import org.jspecify.annotations.Nullable;
@@ -20,9 +23,9 @@ import org.jspecify.annotations.Nullable;
  * <pre>
  *   announce(), of()               when the table was altered
  *   verify(), beginCopy(), copyTo(), open()           while its memtable is Cassandra's
- *   lookFirst(), toldOfAll()
+ *   lookFirst(), awaitTold()
  *   beginSwitch(), doubt(), handOver(), endSwitch()   around the switch of the memtable
- *   complete(), toldOfAll()        when all writes go to the engine
+ *   complete(), awaitTold()        when all writes go to the engine
  *   lacks(), accounted()           before SSTables go
  *   end()
  * </pre>
@@ -143,12 +146,34 @@ public final class ShadowSource {
     }
 
     /**
-     * To be asked whether it was told of all writes whose groups of {@code Keyspace.writeOrder} had
-     * begun before a barrier that was awaited before this call. Whatever begins later does not
-     * count.
+     * To be asked whether it was told of all writes that have begun by now. Whatever begins later
+     * does not count. Waits until they are in the table.
      */
     public BooleanSupplier toldOfAll() {
+        Keyspace.writeOrder.awaitNewBarrier();
         return copy.toldOfAll();
+    }
+
+    /**
+     * Waits until it was {@link #toldOfAll told} of all writes that have begun by now.
+     *
+     * @param check called now and then; what it throws ends this
+     * @return false if it was not within the time, or the thread was interrupted
+     */
+    public boolean awaitTold(Duration patience, Runnable check) {
+        BooleanSupplier told = toldOfAll();
+        long deadline = System.nanoTime() + patience.toNanos();
+        while (!told.getAsBoolean()) {
+            check.run();
+            if (System.nanoTime() - deadline > 0) return false;
+            try {
+                TimeUnit.MILLISECONDS.sleep(1);
+            } catch (InterruptedException e) {
+                Thread.currentThread().interrupt();
+                return false;
+            }
+        }
+        return true;
     }
 
     /** The table's SSTables, those that are being compacted and not what comes of it. */
@@ -187,7 +212,7 @@ public final class ShadowSource {
         copy.complete();
     }
 
-    /** Whether it has ended, or another copy has taken its place. */
+    /** Whether it has ended. */
     public boolean isOver() {
         return copy.isOver();
     }
