@@ -62,6 +62,18 @@ public final class LogCheck {
 
     private static void check(Path directory, Manifest manifest, SyncMark.Known known)
             throws IOException {
+        checkManifest(directory, manifest, known);
+        for (int i = 0; i < known.logs().size(); i++) {
+            SyncMark.Log log = known.logs().get(i);
+            boolean isLast = i == known.logs().size() - 1;
+            long last = isLast ? known.sequence() : known.logs().get(i + 1).first() - 1;
+            if (log.number() >= manifest.firstLog()) check(directory, log, last);
+        }
+    }
+
+    /** Looks whether a MANIFEST has all that was synced of it. */
+    static void checkManifest(Path directory, Manifest manifest, SyncMark.Known known)
+            throws Damage {
         if (manifest.firstLog() < known.firstLog())
             throw new Damage(
                     manifest.file()
@@ -80,12 +92,6 @@ public final class LogCheck {
                             + " on, and was synced up to byte "
                             + known.manifest().bytes()
                             + mend(directory));
-        for (int i = 0; i < known.logs().size(); i++) {
-            SyncMark.Log log = known.logs().get(i);
-            boolean isLast = i == known.logs().size() - 1;
-            long last = isLast ? known.sequence() : known.logs().get(i + 1).first() - 1;
-            if (log.number() >= manifest.firstLog()) check(directory, log, last);
-        }
     }
 
     private static void check(Path directory, SyncMark.Log log, long last) throws IOException {

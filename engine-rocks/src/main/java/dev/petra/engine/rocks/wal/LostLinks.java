@@ -79,12 +79,15 @@ public final class LostLinks {
      */
     public static boolean restoreStaged(Path store, List<Path> staged) throws IOException {
         if (staged.isEmpty()) return true;
+        SyncMark.Known known = SyncMark.read(store);
         Map<Path, Manifest.DataFile> missing;
         try {
+            // What comes behind damage is not read, and may name them.
+            if (known != null) LogCheck.checkManifest(store, Manifest.read(store), known);
             missing = missing(store);
         } catch (LogCheck.Damage e) {
             // Without that note the store is opened as far as RocksDB can, whatever is lost.
-            boolean isGivenUp = SyncMark.read(store) == null;
+            boolean isGivenUp = known == null;
             logger.warn(
                     "It is not known whether the MANIFEST in {} names files of a stream that"
                             + " failed. {}",

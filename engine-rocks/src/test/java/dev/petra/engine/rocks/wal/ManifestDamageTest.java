@@ -10,6 +10,7 @@ import dev.petra.engine.TableStore;
 import dev.petra.engine.WalSync;
 import dev.petra.engine.conformance.RangeTests;
 import dev.petra.engine.rocks.Tables;
+import dev.petra.engine.rocks.db.StoreDescriptor;
 import dev.petra.engine.rocks.stream.SentStream;
 import java.io.IOException;
 import java.io.RandomAccessFile;
@@ -18,6 +19,7 @@ import java.nio.ByteOrder;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.Comparator;
 import java.util.List;
 import java.util.Map;
 import java.util.Random;
@@ -145,6 +147,34 @@ class ManifestDamageTest {
         to.close();
         to = Tables.open(engine, directory.resolve("to"), TABLE);
         assertDamageIsNoticed(crashed());
+    }
+
+    /** They were deleted before the damage was noticed: the MANIFEST names nothing behind it. */
+    @Test
+    void stagedFilesStayUntilTheManifestIsMended() throws Exception {
+        Path crashed = crashed();
+        Path manifest = Manifest.read(crashed).file();
+        long length = Files.size(manifest);
+        long number =
+                Manifest.dataFiles(crashed).stream()
+                        .max(Comparator.comparingLong(Manifest.DataFile::number))
+                        .orElseThrow()
+                        .number();
+        // What a process leaves that ended behind the failed ingest of a file that is named.
+        Path streams = crashed.resolve(StoreDescriptor.STREAMS);
+        Path staged = streams.resolve("1").resolve("0-0.sst");
+        Files.createDirectories(staged.getParent());
+        Files.move(crashed.resolve("%06d.sst".formatted(number)), staged);
+        for (long at : List.of(10L, length / 2, length - 1)) {
+            Tables.flip(manifest, at, 3);
+            assertThatThrownBy(() -> Tables.numbers(engine, crashed, TABLE))
+                    .isInstanceOf(CorruptStoreException.class)
+                    .hasMessageContaining("Nothing was changed");
+            assertThat(staged).as("damage of byte " + at).exists();
+            Tables.flip(manifest, at, 3);
+        }
+        assertThat(Tables.numbers(engine, crashed, TABLE)).isEqualTo(ALL);
+        assertThat(streams).doesNotExist();
     }
 
     /** RocksDB logs a batch without entries under a number that an ingest takes, too. */
