@@ -56,11 +56,18 @@ final class LegacyEngine implements StorageEngine {
         stores.remove(normalized(store.spec().directory()), store);
     }
 
+    /** While none is opened: files of the new one would be deleted by their names. */
     @Override
-    public void deleteStore(Path directory) {
+    public synchronized void deleteStore(Path directory) {
         if (stores.containsKey(normalized(directory)))
             throw new IllegalStateException("The store in " + directory + " is open.");
         DirectoryTree.delete(directory);
+    }
+
+    /** Deletes a store that has ended, before another is opened there. */
+    synchronized void delete(LegacyStore store) {
+        forget(store);
+        deleteStore(store.spec().directory());
     }
 
     private static Path normalized(Path directory) {

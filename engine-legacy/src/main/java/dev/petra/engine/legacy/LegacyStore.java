@@ -96,6 +96,7 @@ public final class LegacyStore implements TableStore {
     private volatile boolean hasData;
     private volatile boolean closed;
     private boolean released;
+    private boolean dropped;
 
     private LegacyStore(
             @Nullable LegacyEngine engine,
@@ -518,22 +519,25 @@ public final class LegacyStore implements TableStore {
     @Override
     public void close() {
         end(false);
+        if (engine != null) engine.forget(this);
     }
 
     @Override
-    public void drop() {
+    public synchronized void drop() {
+        // What is there later is another's.
+        if (dropped) return;
         end(true);
-        if (engine != null) DirectoryTree.delete(spec.directory());
+        if (engine != null) engine.delete(this);
+        dropped = true;
     }
 
     /** If it fails, it may be called again, and goes on. */
     private synchronized void end(boolean drop) {
-        LegacyEngine owner = engine;
         if (!released) {
             closed = true;
             await(writing.newBarrier());
             await(cfs.readOrdering.newBarrier());
-            if (owner != null) {
+            if (engine != null) {
                 // Also if the table is dropped: a flush may be on its way.
                 cfs.forceBlockingFlush(FlushReason.USER_FORCED);
                 cfs.runWithCompactionsDisabled(
@@ -547,9 +551,7 @@ public final class LegacyStore implements TableStore {
             }
             released = true;
         }
-        if (owner == null) return;
-        LifecycleTransaction.waitForDeletions();
-        owner.forget(this);
+        if (engine != null) LifecycleTransaction.waitForDeletions();
     }
 
     private void release(boolean drop) {

@@ -11,6 +11,8 @@ import dev.petra.engine.conformance.TestTable;
 import dev.petra.engine.conformance.WriteTests;
 import java.io.IOException;
 import java.nio.file.Files;
+import java.util.concurrent.FutureTask;
+import java.util.concurrent.TimeUnit;
 import org.apache.cassandra.db.Slices;
 import org.apache.cassandra.db.rows.UnfilteredRowIterator;
 import org.junit.jupiter.api.Disabled;
@@ -74,6 +76,64 @@ class LegacyEngineConformanceTest extends StorageEngineConformance {
 
         assertThat(store.spec().directory()).doesNotExist();
         assertThat(kit().engine().openStore(store.spec()).isEmpty()).isTrue();
+    }
+
+    /** The late deletion of a former store of the path took the files of the one that came. */
+    @Test
+    void noStoreIsDeletedWhereOneIsBeingOpened() throws Exception {
+        TestTable table = WriteTests.rows();
+        StoreSpec spec = table.spec(kit().newDirectory());
+        try (LegacyEngine engine = new LegacyEngine()) {
+            try (TableStore store = engine.openStore(spec)) {
+                store.write(table.update("a").row(1).liveness().end().build());
+            }
+            FutureTask<Void> deletion =
+                    new FutureTask<>(() -> engine.deleteStore(spec.directory()), null);
+            TableStore opened;
+            // As while a store is opened.
+            synchronized (engine) {
+                runUntilItWaits(new Thread(deletion));
+                opened = engine.openStore(spec);
+            }
+
+            assertThatThrownBy(() -> deletion.get(1, TimeUnit.MINUTES))
+                    .hasCauseInstanceOf(IllegalStateException.class)
+                    .hasMessageContaining("is open");
+            assertThat(spec.directory().resolve("LEGACY")).exists();
+            assertThat(opened.isEmpty()).isFalse();
+        }
+    }
+
+    /** A store was forgotten before its files were deleted, maybe under the next. */
+    @Test
+    void noStoreIsOpenedWhereOneIsBeingDropped() throws Exception {
+        TestTable table = WriteTests.rows();
+        StoreSpec spec = table.spec(kit().newDirectory());
+        try (LegacyEngine engine = new LegacyEngine()) {
+            TableStore store = engine.openStore(spec);
+            store.write(table.update("a").row(1).liveness().end().build());
+            FutureTask<Void> drop = new FutureTask<>(store::drop, null);
+            synchronized (engine) {
+                runUntilItWaits(new Thread(drop));
+                assertThatThrownBy(() -> engine.openStore(spec))
+                        .isInstanceOf(IllegalStateException.class)
+                        .hasMessageContaining("already open");
+            }
+            drop.get(1, TimeUnit.MINUTES);
+            assertThat(spec.directory()).doesNotExist();
+
+            TableStore next = engine.openStore(spec);
+            store.drop();
+
+            assertThat(spec.directory().resolve("LEGACY")).exists();
+            assertThat(next.isEmpty()).isTrue();
+        }
+    }
+
+    /** Starts a thread, and returns once it is over or waits for a lock. */
+    private static void runUntilItWaits(Thread thread) throws InterruptedException {
+        thread.start();
+        while (thread.isAlive() && thread.getState() != Thread.State.BLOCKED) Thread.sleep(1);
     }
 
     /** It was another store's for whoever opened it next. */
