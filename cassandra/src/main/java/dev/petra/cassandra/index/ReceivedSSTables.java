@@ -5,6 +5,7 @@ import java.util.Collection;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
+import java.util.function.BooleanSupplier;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.compaction.OperationType;
 import org.apache.cassandra.index.sai.StorageAttachedIndexGroup;
@@ -26,12 +27,20 @@ public final class ReceivedSSTables {
      * <p>Blocks until they are built. The caller has to call {@link #forget} if the SSTables do not
      * go live.
      *
-     * @throws RuntimeException if they cannot be built, or were stopped several times
+     * @param isGivenUp whether they are not to go live any more: asked before each build, which
+     *     cannot be stopped by itself
+     * @throws RuntimeException if they cannot be built, were stopped several times, or are given up
      */
-    public static void complete(ColumnFamilyStore cfs, Collection<SSTableReader> sstables) {
+    public static void complete(
+            ColumnFamilyStore cfs, Collection<SSTableReader> sstables, BooleanSupplier isGivenUp) {
         // Cassandra verifies checksums itself before the SSTables go live. A CREATE INDEX stops the
         // builds of a table, and SAI then returns as if all were built.
         for (int i = 0; i < BUILDS; i++) {
+            if (isGivenUp.getAsBoolean())
+                throw new IllegalStateException(
+                        "The session that sent SSTables of %s.%s failed before these were live:"
+                                        .formatted(cfs.getKeyspaceName(), cfs.name)
+                                + " repeat the operation that streams");
             if (cfs.indexManager.validateSSTableAttachedIndexes(sstables, false, false)) return;
             cfs.indexManager.buildSSTableAttachedIndexesBlocking(sstables);
         }

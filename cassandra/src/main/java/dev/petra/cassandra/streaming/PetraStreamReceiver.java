@@ -146,7 +146,7 @@ final class PetraStreamReceiver extends CassandraStreamReceiver {
             ingest();
             if (!received.isEmpty()) {
                 TableLifecycle.migrateIn(cfs);
-                ReceivedSSTables.complete(cfs, received);
+                ReceivedSSTables.complete(cfs, received, this::isGivenUp);
             }
         } catch (RuntimeException | Error e) {
             // Cassandra would leave the SSTables to the garbage collector.
@@ -161,6 +161,15 @@ final class PetraStreamReceiver extends CassandraStreamReceiver {
             throw e;
         }
         if (!received.isEmpty()) TableLifecycle.migrateIn(cfs);
+    }
+
+    /**
+     * Whether the session has failed, of which Cassandra tells nobody who has all of a table, and
+     * nothing of it is live. Where slices are, SSTables may have deletions that hide what is in
+     * them, which the sender may purge once the session has ended.
+     */
+    private boolean isGivenUp() {
+        return count.get() == 0 && session.isFailedOrAborted();
     }
 
     @Override
