@@ -95,6 +95,12 @@ public final class StagedStream implements StreamSink {
     /** Until when slices wait for the schema; 0 as long as none had to. */
     private final AtomicLong schemaUntil = new AtomicLong();
 
+    /** When it last went on, or said why it does not. */
+    private volatile long told = System.nanoTime();
+
+    /** Shorter in tests. */
+    volatile long tellEveryNanos = TELL_EVERY_NANOS;
+
     private volatile boolean closed;
 
     /**
@@ -274,7 +280,7 @@ public final class StagedStream implements StreamSink {
 
     /** The ids that columns have here; those that are new are written to the catalog. */
     private int[] adopt(List<String> names) {
-        long told = System.nanoTime();
+        told = System.nanoTime();
         while (true) {
             checkOpen();
             try {
@@ -284,10 +290,7 @@ public final class StagedStream implements StreamSink {
                 pause(e);
             }
             // An attempt holds the catalog while it waits, and with it writers.
-            while (!takesWrites()) {
-                checkOpen();
-                told = tell(told);
-            }
+            while (!takesWrites()) checkOpen();
         }
     }
 
@@ -307,7 +310,10 @@ public final class StagedStream implements StreamSink {
         BooleanSupplier isPrepared = () -> data.isEmpty() || terms.areAdded(data);
         tried |= next > live;
         refused = next > live && !ingester.ingest(data, large, flags, isPrepared);
-        if (!refused) live = next;
+        if (!refused) {
+            live = next;
+            told = System.nanoTime();
+        }
         ingested = live == all.size();
         if (ingested) end();
         return !ingested;
@@ -336,6 +342,7 @@ public final class StagedStream implements StreamSink {
         verify();
         store.filesBegin();
         arriving = true;
+        told = System.nanoTime();
     }
 
     private static List<Path> paths(List<Staged> of, boolean isData) {
@@ -420,27 +427,28 @@ public final class StagedStream implements StreamSink {
 
     private void awaitRoom() {
         checkOpen();
-        long told = System.nanoTime();
-        long probed = told;
+        long probed = System.nanoTime();
         while (!ingester.hasRoom()) {
             LockSupport.parkNanos(PAUSE_NANOS);
             checkOpen();
             if (System.nanoTime() - probed < PROBE_EVERY_NANOS) continue;
             probed = System.nanoTime();
             // A compaction that has failed does not go on, and RocksDB refuses writes then.
-            var unused = takesWrites();
-            told = tell(told);
+            if (takesWrites())
+                tell(
+                        "Compaction of the table is behind; if this goes on, the disk or"
+                                + " compaction_throughput is too slow for what comes.");
         }
     }
 
-    /** Says now and then that the stream waits; returns when that was said last. */
-    private long tell(long told) {
-        if (System.nanoTime() - told < TELL_EVERY_NANOS) return told;
+    /** Says now and then why the stream waits. */
+    private void tell(@Nullable String reason) {
+        if (System.nanoTime() - told < tellEveryNanos) return;
+        told = System.nanoTime();
         logger.info(
-                "A stream into {} waits because compaction of the table is behind. It goes on by"
-                        + " itself",
-                store.name());
-        return System.nanoTime();
+                "A stream into {} waits, and goes on by itself when that is over. {}",
+                store.name(),
+                reason);
     }
 
     /** Whether a write is taken now; throws what writes fail with otherwise. */
@@ -463,6 +471,7 @@ public final class StagedStream implements StreamSink {
     private void pause(WriteStallException e) {
         if (!store.reopenable().isWritable()) throw e;
         logger.debug("A stream into {} waits, and so do writes", store.name(), e);
+        tell(e.getMessage());
         LockSupport.parkNanos(PAUSE_NANOS);
     }
 

@@ -6,6 +6,9 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
+import ch.qos.logback.classic.Logger;
+import ch.qos.logback.classic.spi.ILoggingEvent;
+import ch.qos.logback.core.read.ListAppender;
 import dev.petra.engine.CorruptStoreException;
 import dev.petra.engine.StorageEngine;
 import dev.petra.engine.TableStore;
@@ -53,6 +56,7 @@ import org.junit.jupiter.params.provider.ValueSource;
 import org.rocksdb.CompactRangeOptions.BottommostLevelCompaction;
 import org.rocksdb.RocksDBException;
 import org.rocksdb.RocksIterator;
+import org.slf4j.LoggerFactory;
 
 /** What a stream does to the store that receives it, beyond what the kit asks of any engine. */
 class StreamIngestTest {
@@ -689,6 +693,39 @@ class StreamIngestTest {
             while (in.ingest()) in.prepare();
         }
         assertThat(content(other)).hasSize(300);
+    }
+
+    /** Level 0 had room, and only where that is waited for anything was said. */
+    @Test
+    @SuppressWarnings("try") // closed while it waits
+    void aStreamThatMeetsAStallSaysWhatItWaitsFor() throws Exception {
+        TableStore other = stopped("v", "w");
+        SentStream sent = SentStream.of(from);
+        Logger logger = (Logger) LoggerFactory.getLogger(StagedStream.class);
+        ListAppender<ILoggingEvent> seen = new ListAppender<>();
+        seen.start();
+        logger.addAppender(seen);
+        try (StagedStream in =
+                (StagedStream) other.receive(sent.head(), RangeTests.everything())) {
+            in.tellEveryNanos = TimeUnit.MILLISECONDS.toNanos(300);
+            sent.stagedBy(in);
+            in.verify();
+            assertThat(in.ingest()).as("more").isTrue();
+            CompletableFuture<Void> prepared = beside(in::prepare);
+            assertWaits(prepared);
+            in.close();
+            assertThatThrownBy(() -> prepared.get(2, TimeUnit.MINUTES))
+                    .hasCauseInstanceOf(IllegalStateException.class);
+        } finally {
+            goOn(other);
+            logger.detachAppender(seen);
+        }
+        assertThat(seen.list.stream().map(ILoggingEvent::getFormattedMessage))
+                .anyMatch(
+                        message ->
+                                message.contains("waits, and goes on by itself")
+                                        && message.contains("100 ms (write_stall_timeout)")
+                                        && message.contains("compaction_throughput is too slow"));
     }
 
     private CompletableFuture<Void> receiving() throws IOException {
