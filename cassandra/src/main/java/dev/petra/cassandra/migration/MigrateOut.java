@@ -3,6 +3,7 @@ package dev.petra.cassandra.migration;
 
 import dev.petra.cassandra.index.Compactions;
 import dev.petra.cassandra.index.StoreIndexes;
+import dev.petra.cassandra.shadow.ShadowSource;
 import dev.petra.cassandra.sstable.SSTableExport;
 import dev.petra.cassandra.table.EngineMemtable;
 import dev.petra.cassandra.table.EngineMemtables;
@@ -105,6 +106,9 @@ public final class MigrateOut extends Migration {
             if (!Migrations.areStopped()) EngineMemtables.forget(cfs, memtable);
             return null;
         }
+        // The migration in that was to end it is over, and the way out may have begun at a later
+        // attempt than with the ALTER.
+        ShadowSource.end(cfs);
         stores.stopPurging();
         beginAnewIfLost();
         note();

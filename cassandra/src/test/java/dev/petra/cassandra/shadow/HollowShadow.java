@@ -3,12 +3,14 @@ package dev.petra.cassandra.shadow;
 
 import dev.petra.cassandra.Hollow;
 import dev.petra.engine.TableStore;
+import java.lang.reflect.Field;
 import java.lang.reflect.Proxy;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.lifecycle.Tracker;
+import org.apache.cassandra.schema.TableId;
 import org.apache.cassandra.schema.TableMetadata;
 import org.apache.cassandra.schema.TableMetadataRef;
 import org.jspecify.annotations.Nullable;
@@ -65,5 +67,27 @@ final class HollowShadow {
     /** Has a shadow that copy. */
     static void has(Shadow shadow, ShadowCopy copy) {
         Hollow.set(shadow, Shadow.class, "copy", copy);
+    }
+
+    /** Has a shadow be one of the node's, until {@link #unregister}. */
+    static void register(Shadow shadow) {
+        registered().put(shadow.cfs.metadata.id, shadow);
+        Hollow.set(null, Shadows.class, "any", true);
+    }
+
+    static void unregister(Shadow shadow) {
+        registered().remove(shadow.cfs.metadata.id, shadow);
+        Hollow.set(null, Shadows.class, "any", !registered().isEmpty());
+    }
+
+    @SuppressWarnings("unchecked")
+    private static Map<TableId, Shadow> registered() {
+        try {
+            Field tables = Shadows.class.getDeclaredField("tables");
+            tables.setAccessible(true);
+            return (Map<TableId, Shadow>) tables.get(null);
+        } catch (ReflectiveOperationException e) {
+            throw new LinkageError(e.getMessage(), e);
+        }
     }
 }
