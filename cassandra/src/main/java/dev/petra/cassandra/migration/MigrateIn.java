@@ -182,6 +182,13 @@ final class MigrateIn extends Migration {
                             + " the table; restart the node when it is repaired or replaced");
             return LATER;
         }
+        // They would come behind a purge of what hides them.
+        if (stores.isWrittenByOthers()) {
+            state(
+                    "waiting for writes to the former shadow; if that lasts for longer than its"
+                            + " engine may be behind, restart the node");
+            return SOON;
+        }
         return finish() ? null : SOON;
     }
 
@@ -228,11 +235,6 @@ final class MigrateIn extends Migration {
         }
         Duration next = present == null ? null : present.step();
         if (next != null) return next;
-        // Else something would come to the store once more when that may purge again.
-        if (present != null && !present.isQuiet()) {
-            state("waiting for writes to the former shadow");
-            return SOON;
-        }
         promotion = null;
         isPromotionOver = true;
         ShadowSource.end(cfs);

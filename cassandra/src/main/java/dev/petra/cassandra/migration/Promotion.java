@@ -6,7 +6,6 @@ import dev.petra.cassandra.table.EngineMemtables;
 import dev.petra.cassandra.table.TableGenerations;
 import java.time.Duration;
 import java.util.Set;
-import java.util.function.BooleanSupplier;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.compaction.OperationType;
 import org.apache.cassandra.db.lifecycle.LifecycleTransaction;
@@ -31,11 +30,6 @@ final class Promotion {
     private final TableGenerations stores;
     private final ShadowSource shadow;
 
-    private boolean isDone;
-
-    /** Null until it has refused. */
-    private @Nullable BooleanSupplier told;
-
     Promotion(MigrateIn migration, ShadowSource shadow) {
         this.migration = migration;
         this.cfs = migration.cfs;
@@ -58,11 +52,8 @@ final class Promotion {
      * @return when to go on; null if it is over, because all is done or it cannot be
      */
     @Nullable Duration step() {
-        if (told != null) return null;
         try {
-            Duration next = tryStep();
-            isDone = next == null;
-            return next;
+            return tryStep();
         } catch (Refused e) {
             logger.info(
                     "The SSTables of {} are migrated, although its shadow has become its store: {}",
@@ -79,18 +70,6 @@ final class Promotion {
             }
         }
         return null;
-    }
-
-    /** Whether nothing is written twice any more, when it is over. */
-    boolean isQuiet() {
-        if (isDone) return true;
-        BooleanSupplier present = told;
-        if (present == null) {
-            shadow.abandon();
-            shadow.complete();
-            told = present = shadow.toldOfAll();
-        }
-        return present.getAsBoolean();
     }
 
     private @Nullable Duration tryStep() {

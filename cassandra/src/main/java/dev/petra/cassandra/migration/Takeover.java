@@ -73,6 +73,9 @@ final class Takeover {
     private final EngineKey engine;
     private final ShadowSource shadow;
 
+    /** Shorter in tests. */
+    Duration catchUpPatience = CATCH_UP_PATIENCE;
+
     /** Null until it is prepared. */
     private volatile @Nullable TableGenerations stores;
 
@@ -89,7 +92,7 @@ final class Takeover {
     /** Whether it has, or is about to make, a store of the table. */
     private volatile boolean isAtWork;
 
-    private Takeover(ColumnFamilyStore cfs, EngineKey engine, ShadowSource shadow) {
+    Takeover(ColumnFamilyStore cfs, EngineKey engine, ShadowSource shadow) {
         this.cfs = cfs;
         this.engine = engine;
         this.shadow = shadow;
@@ -230,7 +233,8 @@ final class Takeover {
         present.deleteDirectory();
     }
 
-    private void prepare() {
+    /** Makes the store, or throws why that cannot be. */
+    void prepare() {
         checkCounts(ShadowSource.sstables(cfs));
         // Nobody has read most of it, and then the SSTables go.
         shadow.verify(this::throttle);
@@ -290,7 +294,7 @@ final class Takeover {
 
     /** A stream may just have come. */
     private void awaitCaughtUp() {
-        long deadline = System.nanoTime() + CATCH_UP_PATIENCE.toNanos();
+        long deadline = System.nanoTime() + catchUpPatience.toNanos();
         while (true) {
             check();
             if (shadow.isCaughtUp()) return;
@@ -398,6 +402,7 @@ final class Takeover {
             shadow.endSwitch();
             return null;
         }
+        present.writtenUntil(shadow::isQuiet);
         long migration;
         try {
             migration = present.migration().begin(configuration());

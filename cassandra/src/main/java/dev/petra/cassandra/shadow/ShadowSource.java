@@ -27,7 +27,7 @@ import org.jspecify.annotations.Nullable;
  *   beginSwitch(), doubt(), handOver(), endSwitch()   around the switch of the memtable
  *   complete(), awaitTold()        when all writes go to the engine
  *   lacks(), accounted()           before SSTables go
- *   end()
+ *   end(), isQuiet()
  * </pre>
  */
 public final class ShadowSource {
@@ -83,7 +83,7 @@ public final class ShadowSource {
 
     /**
      * Why it may not be what the table is, or may hide what the table shows; null if there is no
-     * such doubt. What was written last counts once it was {@link #toldOfAll told} of it.
+     * such doubt. What was written last counts once it was {@link #awaitTold told} of it.
      */
     public @Nullable String doubt() {
         ShadowStore.End end = copy.end();
@@ -146,22 +146,14 @@ public final class ShadowSource {
     }
 
     /**
-     * To be asked whether it was told of all writes that have begun by now. Whatever begins later
-     * does not count. Waits until they are in the table.
-     */
-    public BooleanSupplier toldOfAll() {
-        Keyspace.writeOrder.awaitNewBarrier();
-        return copy.toldOfAll();
-    }
-
-    /**
-     * Waits until it was {@link #toldOfAll told} of all writes that have begun by now.
+     * Waits until all writes that have begun by now are in the table, and it was told of them.
      *
      * @param check called now and then; what it throws ends this
      * @return false if it was not within the time, or the thread was interrupted
      */
     public boolean awaitTold(Duration patience, Runnable check) {
-        BooleanSupplier told = toldOfAll();
+        Keyspace.writeOrder.awaitNewBarrier();
+        BooleanSupplier told = copy.toldOfAll();
         long deadline = System.nanoTime() + patience.toNanos();
         while (!told.getAsBoolean()) {
             check.run();
@@ -215,6 +207,13 @@ public final class ShadowSource {
     /** Whether it has ended. */
     public boolean isOver() {
         return copy.isOver();
+    }
+
+    /**
+     * Whether it has ended, and nothing comes from it any more to what was made of it. Stays so.
+     */
+    public boolean isQuiet() {
+        return copy.isQuiet();
     }
 
     /** Why the table's store may lack something of {@link #accounted}; null if it does not. */

@@ -35,6 +35,9 @@ class ShadowStore {
 
     private volatile @Nullable Successor successor;
 
+    /** Of what had begun when it had ended; null before that is asked. */
+    private volatile @Nullable BooleanSupplier toldAtEnd;
+
     ShadowStore(String name, TableStore store) {
         this.name = name;
         this.store = store;
@@ -76,6 +79,18 @@ class ShadowStore {
         OpOrder.Barrier barrier = underWay.newBarrier();
         barrier.issue();
         return barrier.getSyncPoint()::isFinished;
+    }
+
+    /**
+     * Whether it has ended, and all writes that had begun by then are over: nothing goes to it or
+     * to its {@link #successor} any more.
+     */
+    final boolean isQuiet() {
+        if (!isOver()) return false;
+        BooleanSupplier told = toldAtEnd;
+        // Whoever begins later sees that it has ended.
+        if (told == null) toldAtEnd = told = toldOfAll();
+        return told.getAsBoolean();
     }
 
     /** Where writes go instead, but for those that are under way. From then on it lacks them. */

@@ -135,12 +135,13 @@ public final class Generation {
         return store != null;
     }
 
-    /** Whether there is nothing in it. False if that is not known. */
+    /** Whether there is nothing in it. False if that is not known, or may change by itself. */
     public boolean isEmpty() {
         TableStore present = store;
         if (present == null) return failure == null;
         try {
-            return present.isEmpty();
+            // A compaction of SSTables must not purge what would hide what comes.
+            return !stores.isWrittenByOthers() && present.isEmpty();
         } catch (IllegalStateException e) {
             // Closed with the node, or dropped: whoever asks must not take that for an empty table.
             return false;

@@ -57,6 +57,9 @@ public final class TableGenerations {
     private volatile Consumer<TableStore> beforeFirstUse = store -> {};
     private volatile @Nullable Boolean hasIndexes;
 
+    /** Whether that is over which writes to the store as well; null if there is nothing. */
+    private volatile @Nullable BooleanSupplier othersAreOver;
+
     /** Changed under the lock. */
     private volatile Generation current;
 
@@ -460,6 +463,28 @@ public final class TableGenerations {
      */
     public void stopPurging() {
         current().ifOpen(TableStore::stopPurging);
+    }
+
+    /**
+     * Something else than the table's memtables writes to its store as well.
+     *
+     * @param isOver whether it does so no more, from then on for good. Does not block
+     */
+    public void writtenUntil(BooleanSupplier isOver) {
+        othersAreOver = isOver;
+    }
+
+    /**
+     * Whether a write may come to the store that no memtable of the table has a part in. The store
+     * must not purge what would hide it.
+     */
+    public boolean isWrittenByOthers() {
+        BooleanSupplier present = othersAreOver;
+        if (present == null) return false;
+        if (!present.getAsBoolean()) return true;
+        // It may hold much.
+        othersAreOver = null;
+        return false;
     }
 
     /** The streams out of the table's stores. */

@@ -451,6 +451,19 @@ class MigrateInTest {
         }
     }
 
+    /** Nobody waited for them when the table was altered out and back. */
+    @Test
+    void aMigrationDoesNotEndBeforeTheWritesOfAFormerShadowHave() throws Exception {
+        MigrateIn migration = migration(1, 1);
+        migration.stores.writtenUntil(() -> false);
+        while (Duration.ZERO.equals(migration.step())) assertThat(attempts).hasSize(1);
+        assertThat(migration.step()).isEqualTo(Migration.SOON);
+        assertThat(migration.state()).startsWith("waiting for writes to the former shadow");
+        assertThat(migration.stores.migration().isUnderWay()).isTrue();
+        // Its last reference went with the migration.
+        sstable = null;
+    }
+
     @Test
     void otherMigrationsGoOnWhileADiskIsFull() throws Exception {
         MigrateIn refused = migration(3, 1);

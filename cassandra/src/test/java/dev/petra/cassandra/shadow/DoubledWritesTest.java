@@ -241,6 +241,22 @@ class DoubledWritesTest {
         assertThat(isToldOfLater.getAsBoolean()).isTrue();
     }
 
+    /** A write that it was at when it ended would come behind a purge of what hides it. */
+    @Test
+    void itIsQuietWhenItHasEndedAndWhatHadBegunIsOver() {
+        ShadowStore shadow = shadow();
+        assertThat(shadow.isQuiet()).isFalse();
+        Doubled begun = Doubled.begin(shadow, smallCells("a"));
+        shadow.end("a test");
+        assertThat(shadow.isQuiet()).isFalse();
+        // Which goes nowhere.
+        Doubled later = Doubled.begin(shadow, smallCells("b"));
+        begun.end();
+        assertThat(shadow.isQuiet()).isTrue();
+        later.end();
+        assertThat(shadow.isQuiet()).isTrue();
+    }
+
     @Test
     void oneThatIsLargerThanTheBoundIsTakenAlone() throws Exception {
         PartitionUpdate large =

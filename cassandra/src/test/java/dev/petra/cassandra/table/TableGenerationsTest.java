@@ -32,6 +32,7 @@ import java.util.Set;
 import java.util.UUID;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.Consumer;
 import org.apache.cassandra.io.FSReadError;
 import org.apache.cassandra.io.FSWriteError;
@@ -995,6 +996,22 @@ class TableGenerationsTest {
         engine.close();
         assertThat(generation.statistic(s -> s.estimatedPartitions())).isZero();
         assertThat(generation.isEmpty()).isFalse();
+    }
+
+    /** A compaction of SSTables would purge what hides what comes. */
+    @Test
+    void aStoreThatOthersWriteToIsNotTakenForEmpty() {
+        TableGenerations stores = open();
+        Generation generation = stores.current();
+        assertThat(generation.writable()).isNotNull();
+        assertThat(generation.isEmpty()).isTrue();
+        AtomicBoolean isOver = new AtomicBoolean();
+        stores.writtenUntil(isOver::get);
+        assertThat(stores.isWrittenByOthers()).isTrue();
+        assertThat(generation.isEmpty()).isFalse();
+        isOver.set(true);
+        assertThat(generation.isEmpty()).isTrue();
+        assertThat(stores.isWrittenByOthers()).isFalse();
     }
 
     /** Metrics of all tables are read one after the other. */
