@@ -252,7 +252,7 @@ public final class Shadows {
     }
 
     /** Not while a shadow ends, nor when they stop: what is noted then must not be forgotten. */
-    private static synchronized @Nullable String anew(@Nullable TableMetadata table) {
+    static synchronized @Nullable String anew(@Nullable TableMetadata table) {
         Shadow shadow = table == null ? null : tables.get(table.id);
         if (shadow == null) return "is not made anew: the table has none on this node";
         return stopped ? "is not made anew: the node is being drained" : shadow.anew();
