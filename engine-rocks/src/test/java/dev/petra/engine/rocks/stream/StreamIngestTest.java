@@ -705,8 +705,7 @@ class StreamIngestTest {
         ListAppender<ILoggingEvent> seen = new ListAppender<>();
         seen.start();
         logger.addAppender(seen);
-        try (StagedStream in =
-                (StagedStream) other.receive(sent.head(), RangeTests.everything())) {
+        try (StagedStream in = (StagedStream) other.receive(sent.head(), RangeTests.everything())) {
             in.tellEveryNanos = TimeUnit.MILLISECONDS.toNanos(300);
             sent.stagedBy(in);
             in.verify();
