@@ -98,6 +98,7 @@ final class ShadowCommand implements Runnable {
         private static final String COMPARISONS = "SELECT * FROM petra.comparisons";
         private static final String HEAP = "memtable_heap_bytes";
         private static final String OFF_HEAP = "memtable_off_heap_bytes";
+        private static final String WRITE_BUFFERS = "shadow_write_buffer_bytes";
         private static final String ADDRESS = "native_address";
         private static final String PORT = "native_port";
 
@@ -242,19 +243,21 @@ final class ShadowCommand implements Runnable {
                     caughtUp < shadows.size()
                             ? "; not all is copied"
                             : ": " + difference(ofTable, ofShadow));
-            if (shadows.stream().allMatch(shadow -> shadow.has(HEAP)))
+            if (allHave(shadows, HEAP))
                 out.printf(
                         "  memory: the table's memtables take %,d MiB of the heap now and %,d MiB"
-                                + " outside of it; the engine's write buffers are outside of it,"
-                                + " within its 'memory'%n",
-                        sum(shadows, HEAP) >> 20, sum(shadows, OFF_HEAP) >> 20);
-            out.printf(
-                    "  compared reads, each the highest of any node, median and P99 in"
-                            + " microseconds: table %,.0f and %,.0f, shadow %,.0f and %,.0f%n",
-                    max(shadows, "table_read_micros_p50"),
-                    max(shadows, "table_read_micros_p99"),
-                    max(shadows, "shadow_read_micros_p50"),
-                    max(shadows, "shadow_read_micros_p99"));
+                                + " outside of it; the shadow's write buffers take none of the"
+                                + " heap and %s outside of it, within the engine's 'memory'%n",
+                        sum(shadows, HEAP) >> 20,
+                        sum(shadows, OFF_HEAP) >> 20,
+                        allHave(shadows, WRITE_BUFFERS)
+                                ? String.format("%,d MiB", sum(shadows, WRITE_BUFFERS) >> 20)
+                                : "some");
+            out.println(
+                    "  latencies, each the highest of any node, median and P99 in microseconds:");
+            out.print(latencies(shadows, "compared reads of single partitions", "read"));
+            out.print(latencies(shadows, "compared reads of ranges", "range"));
+            out.print(latencies(shadows, "writes to memory, without any log", "write"));
             for (Shadow shadow : shadows) {
                 if (shadow.isUntested()) out.printf("  %s: nothing was compared%n", shadow.node());
                 else if (shadow.isCaughtUp() && !shadow.wasCompared())
@@ -292,6 +295,25 @@ final class ShadowCommand implements Runnable {
                         "  see petra.shadow_differences, and the log, on each node that is named"
                                 + " here");
             return different == 0 && caughtUp == nodes;
+        }
+
+        /** How long both sides took, in a line; none if a node is of a version that lacks that. */
+        static String latencies(List<Shadow> shadows, String what, String kind) {
+            String ofTable = "table_" + kind + "_micros_";
+            String ofShadow = "shadow_" + kind + "_micros_";
+            if (!allHave(shadows, ofTable + "p50")) return "";
+            return String.format(
+                    Locale.ROOT,
+                    "    %s: table %,.0f and %,.0f, shadow %,.0f and %,.0f%n",
+                    what,
+                    max(shadows, ofTable + "p50"),
+                    max(shadows, ofTable + "p99"),
+                    max(shadows, ofShadow + "p50"),
+                    max(shadows, ofShadow + "p99"));
+        }
+
+        private static boolean allHave(List<Shadow> shadows, String column) {
+            return shadows.stream().allMatch(shadow -> shadow.has(column));
         }
 
         /** What changing would save on disk, or cost. */

@@ -7,6 +7,7 @@ import com.datastax.oss.driver.api.core.cql.ColumnDefinitions;
 import com.datastax.oss.driver.api.core.cql.Row;
 import java.lang.reflect.InvocationHandler;
 import java.lang.reflect.Proxy;
+import java.util.List;
 import java.util.Map;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -39,6 +40,26 @@ class ShadowCommandTest {
         assertThat(shadow(Map.of("equal", 0L, "different", 0L)).isUntested()).isTrue();
     }
 
+    /** A node of an older version does not tell all of them. */
+    @Test
+    void latenciesAreTheHighestOfAnyNode() {
+        ShadowCommand.Report.Shadow one = shadow(writes(3, 40, 2, 50));
+        ShadowCommand.Report.Shadow other = shadow(writes(2, 30, 4, 1_060));
+        assertThat(ShadowCommand.Report.latencies(List.of(one, other), "writes", "write"))
+                .isEqualTo(String.format("    writes: table 3 and 40, shadow 4 and 1,060%n"));
+        ShadowCommand.Report.Shadow old = shadow(Map.of("equal", 0L));
+        assertThat(ShadowCommand.Report.latencies(List.of(one, old), "writes", "write")).isEmpty();
+    }
+
+    private static Map<String, Long> writes(
+            long tableP50, long tableP99, long shadowP50, long shadowP99) {
+        return Map.of(
+                "table_write_micros_p50", tableP50,
+                "table_write_micros_p99", tableP99,
+                "shadow_write_micros_p50", shadowP50,
+                "shadow_write_micros_p99", shadowP99);
+    }
+
     /** One that has caught up, and was not compared by {@code petra compare}. */
     private static ShadowCommand.Report.Shadow shadow(Map<String, Long> counts) {
         ColumnDefinitions columns =
@@ -53,6 +74,8 @@ class ShadowCommandTest {
                                     case "getColumnDefinitions" -> columns;
                                     case "getBoolean" -> true;
                                     case "getLong" -> counts.get(arguments[0]);
+                                    case "getDouble" ->
+                                            (double) counts.getOrDefault(arguments[0], 0L);
                                     default ->
                                             throw new UnsupportedOperationException(
                                                     method.getName());

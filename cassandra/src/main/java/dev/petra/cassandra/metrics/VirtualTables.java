@@ -9,6 +9,7 @@ import dev.petra.cassandra.migration.Migration;
 import dev.petra.cassandra.migration.Migrations;
 import dev.petra.cassandra.migration.TableLifecycle;
 import dev.petra.cassandra.shadow.Differences;
+import dev.petra.cassandra.shadow.Latencies;
 import dev.petra.cassandra.shadow.Shadow;
 import dev.petra.cassandra.shadow.ShadowStatistics;
 import dev.petra.cassandra.shadow.Shadows;
@@ -68,9 +69,14 @@ public final class VirtualTables {
     private static final String STATE = "state";
     private static final String ANEW = "anew";
 
-    // How long reads took, by side.
-    private static final String OF_TABLE = "table_read_micros_";
-    private static final String OF_SHADOW = "shadow_read_micros_";
+    // How long requests took, by side and kind.
+    private static final String OF_TABLE = "table_";
+    private static final String OF_SHADOW = "shadow_";
+    private static final Map<String, Function<ShadowStatistics, Latencies>> LATENCIES =
+            Map.of(
+                    "read_micros_", statistics -> statistics.reads,
+                    "range_micros_", statistics -> statistics.ranges,
+                    "write_micros_", statistics -> statistics.writes);
     private static final Map<String, Double> PERCENTILES =
             Map.of("p50", 0.5, "p95", 0.95, "p99", 0.99, "p999", 0.999);
     private static final String MAX = "max";
@@ -367,13 +373,15 @@ public final class VirtualTables {
                         .addRegularColumn("left_to_table", LongType.instance)
                         .addRegularColumn("table_bytes", LongType.instance)
                         .addRegularColumn("shadow_bytes", LongType.instance)
+                        .addRegularColumn("shadow_write_buffer_bytes", LongType.instance)
                         .addRegularColumn("memtable_heap_bytes", LongType.instance)
                         .addRegularColumn("memtable_off_heap_bytes", LongType.instance);
-        for (String side : List.of(OF_TABLE, OF_SHADOW)) {
-            PERCENTILES.forEach(
-                    (name, value) -> table.addRegularColumn(side + name, DoubleType.instance));
-            table.addRegularColumn(side + MAX, LongType.instance);
-        }
+        for (String side : List.of(OF_TABLE, OF_SHADOW))
+            for (String kind : LATENCIES.keySet()) {
+                for (String name : PERCENTILES.keySet())
+                    table.addRegularColumn(side + kind + name, DoubleType.instance);
+                table.addRegularColumn(side + kind + MAX, LongType.instance);
+            }
         return new ShadowTable(
                 table.build(),
                 (result, asked) -> {
@@ -438,16 +446,21 @@ public final class VirtualTables {
                 .column("left_to_table", statistics.leftToTable.sum())
                 .column("table_bytes", shadow.tableBytes())
                 .column("shadow_bytes", shadow.diskBytes())
+                .column("shadow_write_buffer_bytes", shadow.writeBufferBytes())
                 .column("memtable_heap_bytes", memtables.ownsOnHeap)
                 .column("memtable_off_heap_bytes", memtables.ownsOffHeap);
-        addTimes(result, OF_TABLE, statistics.reads.tableMicros);
-        addTimes(result, OF_SHADOW, statistics.reads.shadowMicros);
+        LATENCIES.forEach(
+                (kind, of) -> {
+                    Latencies latencies = of.apply(statistics);
+                    addTimes(result, OF_TABLE + kind, latencies.tableMicros);
+                    addTimes(result, OF_SHADOW + kind, latencies.shadowMicros);
+                });
     }
 
-    private static void addTimes(SimpleDataSet result, String side, Histogram micros) {
+    private static void addTimes(SimpleDataSet result, String prefix, Histogram micros) {
         Snapshot now = micros.getSnapshot();
-        PERCENTILES.forEach((name, part) -> result.column(side + name, now.getValue(part)));
-        result.column(side + MAX, now.getMax());
+        PERCENTILES.forEach((name, part) -> result.column(prefix + name, now.getValue(part)));
+        result.column(prefix + MAX, now.getMax());
     }
 
     @SuppressWarnings("JavaUtilDate") // what Cassandra's type of timestamps is made from

@@ -85,8 +85,8 @@ class Attempt {
     private boolean isUnreadable;
     private Comparison.@Nullable Outcome undecided;
     private long bytes;
-    private long tableMicros;
-    private long shadowMicros;
+    private long tableNanos;
+    private long shadowNanos;
 
     /**
      * @param command what is read; its limit counts for nothing
@@ -237,8 +237,8 @@ class Attempt {
             } catch (Timed.TooLong e) {
                 outcome = Comparison.Outcome.TOO_LONG;
             }
-            tableMicros = ofTable.micros();
-            shadowMicros = ofShadow.micros();
+            tableNanos = ofTable.nanos();
+            shadowNanos = ofShadow.nanos();
             undecided = comparison.undecided();
             ClusteringPrefix<?> last = comparison.reached();
             // What is in a memtable is freed when this has been closed.
@@ -386,12 +386,12 @@ class Attempt {
     }
 
     /** How long the table took. */
-    long tableMicros() {
-        return tableMicros;
+    long tableNanos() {
+        return tableNanos;
     }
 
     /** How long the shadow took. */
-    long shadowMicros() {
-        return shadowMicros;
+    long shadowNanos() {
+        return shadowNanos;
     }
 }

@@ -111,10 +111,8 @@ final class ComparedReads {
             Shadow shadow, ShadowCopy copy, SinglePartitionReadCommand command, int maxRows) {
         Attempt attempt = new Attempt(shadow, copy, command, Attempt.Extent.rows(maxRows));
         Comparison.Outcome outcome = attempt.run();
-        if (attempt.tableMicros() > 0) {
-            shadow.statistics().reads.update(attempt.tableMicros(), attempt.shadowMicros());
-            ShadowMetrics.read(attempt.tableMicros(), attempt.shadowMicros());
-        }
+        if (attempt.tableNanos() > 0)
+            shadow.statistics().reads.update(attempt.tableNanos(), attempt.shadowNanos());
         if (outcome == null) return false;
         shadow.count(copy, command.partitionKey(), outcome);
         return true;

@@ -4,6 +4,7 @@ package dev.petra.cassandra.shadow;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.Semaphore;
+import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
 import org.apache.cassandra.db.partitions.PartitionUpdate;
@@ -52,6 +53,9 @@ final class DoubledWrites {
     /** A helper also looks this often: the first may be held up by an engine that is behind. */
     private static final long LOOKS_MILLIS = 100;
 
+    /** One write in so many is timed, since clocks and counters cost as well. */
+    static final int TIMED_ONE_IN = 16;
+
     /**
      * A write that is under way.
      *
@@ -60,21 +64,43 @@ final class DoubledWrites {
      * @param update what is written
      * @param bytes of heap that it holds, at most
      * @param group in {@link ShadowStore#underWay}
+     * @param timedFrom when it went on to the table, by {@link System#nanoTime}; 0 if that is not
+     *     measured
      */
     record Doubled(
-            ShadowStore copy, int stripe, PartitionUpdate update, long bytes, OpOrder.Group group) {
+            ShadowStore copy,
+            int stripe,
+            PartitionUpdate update,
+            long bytes,
+            OpOrder.Group group,
+            long timedFrom) {
         /** Before it goes to the table. */
         static Doubled begin(ShadowStore copy, PartitionUpdate update) {
-            Doubled write =
-                    new Doubled(
-                            copy,
-                            WriteClock.stripe(update.partitionKey()),
-                            update,
-                            heapBytes(update),
-                            copy.underWay.start());
-            copy.clock.begin(write.stripe);
+            int stripe = WriteClock.stripe(update.partitionKey());
+            // In this order: there is memory for it before the group starts, and it is timed last.
+            return new Doubled(
+                    copy,
+                    stripe,
+                    update,
+                    heapBytes(update),
+                    start(copy, stripe, update),
+                    timeSome());
+        }
+
+        private static OpOrder.Group start(ShadowStore copy, int stripe, PartitionUpdate update) {
+            OpOrder.Group group = copy.underWay.start();
+            copy.clock.begin(stripe);
             copy.begins(update);
-            return write;
+            return group;
+        }
+
+        private static long timeSome() {
+            boolean isTimed = ThreadLocalRandom.current().nextInt(TIMED_ONE_IN) == 0;
+            return isTimed ? System.nanoTime() | 1 : 0;
+        }
+
+        boolean isTimed() {
+            return timedFrom != 0;
         }
 
         /** When it is in the shadow, or the shadow has dropped out. */
@@ -159,6 +185,7 @@ final class DoubledWrites {
 
     /** Takes a write that the table has. Never blocks. */
     void add(Doubled write) {
+        long tableNanos = write.isTimed() ? System.nanoTime() - write.timedFrom() : 0;
         write.copy().queued.incrementAndGet();
         long bytes = waitingBytes.addAndGet(write.bytes());
         // One that is larger than the bound is taken alone.
@@ -178,6 +205,7 @@ final class DoubledWrites {
                 done(write);
             }
         }
+        if (write.isTimed()) write.copy().writeLatencies.updateTable(tableNanos);
     }
 
     /** Heap that waiting writes hold, at most. */
@@ -213,7 +241,7 @@ final class DoubledWrites {
     private void finish(Doubled write) {
         ShadowStore copy = write.copy();
         try {
-            copy.doubled(write.update());
+            copy.doubled(write.update(), write.isTimed());
         } catch (RuntimeException | Error e) {
             logger.error("A write to the shadow of {} failed", copy.name, e);
             copy.fault("a write to it failed: " + e);

@@ -128,7 +128,7 @@ class RangeAttempt {
                     && bytes < MAX_BYTES
                     && isInTime.getAsBoolean()) {
                 DecoratedKey key = first(ofTable.key(), ofShadow.key());
-                if (key == null) return;
+                if (key == null) break;
                 Comparison.Outcome outcome = compare(key, now, isInTime, ofTable, ofShadow);
                 int stripe = WriteClock.stripe(key);
                 boolean isQuiet =
@@ -136,6 +136,7 @@ class RangeAttempt {
                                 && copy.clock.isQuietSince(stripe, moments[stripe]);
                 compared.add(new Compared(key, isQuiet ? outcome : null));
             }
+            shadow.statistics().ranges.update(ofTable.nanos, ofShadow.nanos);
         }
     }
 
@@ -148,7 +149,12 @@ class RangeAttempt {
         Comparison comparison = Attempt.comparison(shadow, table, command, now);
         try (Timed left = ofTable.take(key, isInTime, any -> {});
                 Timed right = ofShadow.take(key, isInTime, read -> bytes += read)) {
-            return comparison.compare(left, right, maxRows);
+            try {
+                return comparison.compare(left, right, maxRows);
+            } finally {
+                ofTable.nanos += left.nanos();
+                ofShadow.nanos += right.nanos();
+            }
         } catch (Timed.TooLong e) {
             return Comparison.Outcome.TOO_LONG;
         }
@@ -193,16 +199,25 @@ class RangeAttempt {
         private @Nullable UnfilteredPartitionIterator all;
         private @Nullable UnfilteredRowIterator next;
 
+        /** How long this side took so far. */
+        private long nanos;
+
         Partitions(Opening opening, boolean isShadow) {
             this.isShadow = isShadow;
-            KeyWalk.find(isShadow, () -> all = opening.open());
+            find(() -> all = opening.open());
+        }
+
+        private void find(Runnable search) {
+            long begin = System.nanoTime();
+            KeyWalk.find(isShadow, search);
+            nanos += System.nanoTime() - begin;
         }
 
         /** The key of the next one; null behind the last. */
         @Nullable DecoratedKey key() {
             UnfilteredPartitionIterator rest = all;
             if (next == null && rest != null)
-                KeyWalk.find(isShadow, () -> next = rest.hasNext() ? rest.next() : null);
+                find(() -> next = rest.hasNext() ? rest.next() : null);
             return next == null ? null : next.partitionKey();
         }
 

@@ -6,6 +6,7 @@ import dev.petra.cassandra.engine.Engines;
 import dev.petra.cassandra.table.TableRegistry;
 import dev.petra.engine.StorageEngine;
 import dev.petra.engine.StoreSpec;
+import dev.petra.engine.StoreStatistics;
 import dev.petra.engine.TableStore;
 import java.io.IOException;
 import java.nio.file.Path;
@@ -21,6 +22,7 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.BooleanSupplier;
+import java.util.function.ToLongFunction;
 import org.apache.cassandra.config.DatabaseDescriptor;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.DecoratedKey;
@@ -214,9 +216,18 @@ public final class Shadow {
 
     /** What it takes on disk; 0 if that is not known. */
     public long diskBytes() {
+        return measure(StoreStatistics::diskBytes);
+    }
+
+    /** What it takes outside of the heap for writes that are in no file yet; 0 if not known. */
+    public long writeBufferBytes() {
+        return measure(StoreStatistics::memoryBytes);
+    }
+
+    private long measure(ToLongFunction<StoreStatistics> what) {
         ShadowCopy now = copy();
         try {
-            return now == null ? 0 : now.store.statistics().diskBytes();
+            return now == null ? 0 : what.applyAsLong(now.store.statistics());
         } catch (RuntimeException | FSError e) {
             // Closed, dropped, damaged, on a full disk: who asks wants to know of the others, too.
             logger.debug("The size of {} is not known", this, e);
@@ -619,6 +630,7 @@ public final class Shadow {
         ShadowCopy opened =
                 new ShadowCopy(cfs, openStore(folder, number), number, late, this::moment);
         opened.answers = factory.answers();
+        opened.writeLatencies = statistics.writes;
         return opened;
     }
 

@@ -10,22 +10,19 @@ import java.util.function.ToLongFunction;
 import org.apache.cassandra.metrics.DefaultNameFactory;
 
 /**
- * Sums over all shadows of the node, and how long the reads of all took, beside Cassandra's
- * metrics, as {@code org.apache.cassandra.metrics:type=Petra,scope=shadow,name=<Metric>}. {@code
+ * Sums over all shadows of the node, and how long requests to all took, beside Cassandra's metrics,
+ * as {@code org.apache.cassandra.metrics:type=Petra,scope=shadow,name=<Metric>}. {@code
  * petra.shadow} has them by table.
  */
 final class ShadowMetrics {
     private static final DefaultNameFactory NAMES = new DefaultNameFactory("Petra", "shadow");
 
-    /** Percentiles of several tables do not add up, so these are of their reads together. */
-    private static final ReadTimes READS = new ReadTimes();
+    // Percentiles of several tables do not add up, so these are of their requests together.
+    static final Latencies READS = new Latencies(null);
+    static final Latencies RANGES = new Latencies(null);
+    static final Latencies WRITES = new Latencies(null);
 
     private ShadowMetrics() {}
-
-    /** Counts a read of both sides, of any shadow. */
-    static void read(long tableMicros, long shadowMicros) {
-        READS.update(tableMicros, shadowMicros);
-    }
 
     /** To be called once. */
     static void register() {
@@ -44,8 +41,14 @@ final class ShadowMetrics {
         count("LeftToTable", statistics -> statistics.leftToTable);
         gauge("TableBytes", Shadow::tableBytes);
         gauge("ShadowBytes", Shadow::diskBytes);
-        Metrics.register(NAMES.createMetricName("TableReadMicros"), READS.tableMicros);
-        Metrics.register(NAMES.createMetricName("ShadowReadMicros"), READS.shadowMicros);
+        latencies("Read", READS);
+        latencies("Range", RANGES);
+        latencies("Write", WRITES);
+    }
+
+    private static void latencies(String kind, Latencies of) {
+        Metrics.register(NAMES.createMetricName("Table" + kind + "Micros"), of.tableMicros);
+        Metrics.register(NAMES.createMetricName("Shadow" + kind + "Micros"), of.shadowMicros);
     }
 
     private static void count(String name, Function<ShadowStatistics, LongAdder> count) {

@@ -36,8 +36,14 @@ public final class ShadowStatistics {
     /** Reads of single partitions that the table has answered in mode fallback. */
     public final LongAdder leftToTable = new LongAdder();
 
-    /** How long reads that were compared took. */
-    public final ReadTimes reads = new ReadTimes();
+    /** Of reads of single partitions that were compared. */
+    public final Latencies reads = new Latencies(ShadowMetrics.READS);
+
+    /** Of reads of ranges that were compared. */
+    public final Latencies ranges = new Latencies(ShadowMetrics.RANGES);
+
+    /** Of some of the writes that went to both: {@link DoubledWrites#TIMED_ONE_IN}. */
+    public final Latencies writes = new Latencies(ShadowMetrics.WRITES);
 
     /** Forgets what comparisons have found. */
     void forgetResults() {

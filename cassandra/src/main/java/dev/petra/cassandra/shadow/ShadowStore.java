@@ -31,6 +31,9 @@ class ShadowStore {
     /** Whether clients read from it: then a write must not wait until others are there. */
     volatile boolean answers;
 
+    /** Of some of its writes. Those of its shadow, if they are to outlast it: set before any. */
+    Latencies writeLatencies = new Latencies(null);
+
     private volatile @Nullable End end;
 
     private volatile @Nullable Successor successor;
@@ -109,10 +112,17 @@ class ShadowStore {
     /** Looks at what went to the table. Throws nothing. */
     void looked(PartitionUpdate update) {}
 
-    /** Looks at what went to the table, and writes it. Throws nothing. */
-    final void doubled(PartitionUpdate update) {
+    /**
+     * Looks at what went to the table, and writes it. Throws nothing.
+     *
+     * @param isTimed whether it counts how long the store takes
+     */
+    final void doubled(PartitionUpdate update, boolean isTimed) {
         looked(update);
-        var unused = write(update);
+        long begin = isTimed ? System.nanoTime() : 0;
+        // What goes to a successor may be kept in memory only.
+        if (write(update) && isTimed && successor == null)
+            writeLatencies.updateShadow(System.nanoTime() - begin);
     }
 
     /** Writes to the store. False if it has dropped out, or does by this. Throws nothing. */

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.cassandra.shadow;
 
-import java.util.concurrent.TimeUnit;
 import java.util.function.BooleanSupplier;
 import java.util.function.LongConsumer;
 import java.util.function.Supplier;
+import org.apache.cassandra.db.DeletionTime;
 import org.apache.cassandra.db.rows.BaseRowIterator;
 import org.apache.cassandra.db.rows.RangeTombstoneMarker;
 import org.apache.cassandra.db.rows.Row;
@@ -106,30 +106,41 @@ final class Timed implements WrappingUnfilteredRowIterator {
         return rows;
     }
 
+    /** With it, or with the static row, some begin to read. */
+    @Override
+    public DeletionTime partitionLevelDeletion() {
+        return timed(rows::partitionLevelDeletion);
+    }
+
+    @Override
+    public Row staticRow() {
+        return timed(rows::staticRow);
+    }
+
     @Override
     public boolean hasNext() {
         check(mayGoOn);
-        long begin = System.nanoTime();
-        try {
-            return rows.hasNext();
-        } finally {
-            nanos += System.nanoTime() - begin;
-        }
+        return timed(rows::hasNext);
     }
 
     @Override
     public Unfiltered next() {
+        Unfiltered next = timed(rows::next);
+        read.accept(size(next));
+        return next;
+    }
+
+    private <T> T timed(Supplier<T> reading) {
         long begin = System.nanoTime();
         try {
-            Unfiltered next = rows.next();
-            read.accept(size(next));
-            return next;
+            return reading.get();
         } finally {
             nanos += System.nanoTime() - begin;
         }
     }
 
-    long micros() {
-        return TimeUnit.NANOSECONDS.toMicros(nanos);
+    /** How long it took so far. */
+    long nanos() {
+        return nanos;
     }
 }

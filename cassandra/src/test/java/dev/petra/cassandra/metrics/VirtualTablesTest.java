@@ -34,6 +34,7 @@ import org.apache.cassandra.db.partitions.UnfilteredPartitionIterator;
 import org.apache.cassandra.db.rows.UnfilteredRowIterator;
 import org.apache.cassandra.db.virtual.AbstractVirtualTable;
 import org.apache.cassandra.exceptions.InvalidRequestException;
+import org.apache.cassandra.schema.ColumnMetadata;
 import org.apache.cassandra.schema.TableId;
 import org.apache.cassandra.schema.TableMetadataRef;
 import org.junit.jupiter.api.AfterEach;
@@ -158,6 +159,29 @@ class VirtualTablesTest {
                     .isInstanceOf(InvalidRequestException.class)
                     .hasMessageContaining("state = 'anew'");
         }
+    }
+
+    /** Each column that {@code docs/operations.md} has for operators. */
+    @Test
+    void aShadowHasLatenciesOfBothSidesForEachKindOfRequest() {
+        List<String> expected = new ArrayList<>();
+        for (String side : List.of("table", "shadow"))
+            for (String kind : List.of("read", "range", "write"))
+                for (String part : List.of("p50", "p95", "p99", "p999", "max"))
+                    expected.add(side + "_" + kind + "_micros_" + part);
+        List<String> columns = new ArrayList<>();
+        for (ColumnMetadata column : VirtualTables.shadow().metadata().regularColumns())
+            columns.add(column.name.toString());
+        assertThat(columns)
+                .filteredOn(name -> name.contains("_micros_"))
+                .containsExactlyInAnyOrderElementsOf(expected);
+        assertThat(columns)
+                .contains(
+                        "table_bytes",
+                        "shadow_bytes",
+                        "memtable_heap_bytes",
+                        "memtable_off_heap_bytes",
+                        "shadow_write_buffer_bytes");
     }
 
     @Test

@@ -23,6 +23,8 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicLong;
+import java.util.concurrent.locks.LockSupport;
 import java.util.function.BooleanSupplier;
 import org.apache.cassandra.db.Slices;
 import org.apache.cassandra.db.partitions.PartitionUpdate;
@@ -274,6 +276,61 @@ class DoubledWritesTest {
         awaitNoneQueued(shadow);
         assertThat(shadow.isOver()).isFalse();
         assertThat(writes.waitingBytes()).isZero();
+    }
+
+    /** Some of what clients write, on both sides, and nothing else. */
+    @Test
+    void ofTheSameWritesBothSidesAreTimed() throws Exception {
+        engineGoesOn.countDown();
+        ShadowStore shadow = shadow();
+        PartitionUpdate update = TABLE.update("k").deletePartition().build();
+        // That none of so many is chosen has a chance of 1 to 10^28.
+        for (int i = 0; i < 1_000; i++) add(shadow, update);
+        awaitNoneQueued(shadow);
+        assertThat(shadow.isOver()).isFalse();
+        Latencies latencies = shadow.writeLatencies;
+        long timed = latencies.shadowMicros.getCount();
+        assertThat(timed).isBetween(1L, 999L);
+        assertThat(latencies.tableMicros.getCount()).isEqualTo(timed);
+
+        for (int i = 0; i < 1_000; i++) assertThat(shadow.write(update)).isTrue();
+        assertThat(latencies.shadowMicros.getCount()).as("copied").isEqualTo(timed);
+        shadow.successor(new Successor(shadow::isOver));
+        for (int i = 0; i < 1_000; i++) add(shadow, update);
+        awaitNoneQueued(shadow);
+        assertThat(latencies.shadowMicros.getCount()).as("of a successor").isEqualTo(timed);
+    }
+
+    /** What looks at it, before it goes to the one and to the other, does not count. */
+    @Test
+    void aWriteIsTimedInTheTableAndInTheStore() throws Exception {
+        AtomicLong lookedAt = new AtomicLong();
+        ShadowStore shadow =
+                new ShadowStore("ks.t", store()) {
+                    @Override
+                    void begins(PartitionUpdate update) {
+                        lookedAt.set(System.nanoTime());
+                    }
+
+                    @Override
+                    void looked(PartitionUpdate update) {
+                        LockSupport.parkNanos(TimeUnit.SECONDS.toNanos(2));
+                    }
+                };
+        PartitionUpdate update = TABLE.update("k").deletePartition().build();
+        Doubled write = Doubled.begin(shadow, update);
+        while (!write.isTimed()) {
+            write.end();
+            write = Doubled.begin(shadow, update);
+        }
+        assertThat(write.timedFrom() - lookedAt.get()).isNotNegative();
+        // In the table.
+        TimeUnit.MILLISECONDS.sleep(20);
+        writes.add(write);
+        awaitNoneQueued(shadow);
+        assertThat(shadow.writeLatencies.tableMicros.getSnapshot().getMax()).isGreaterThan(10_000);
+        assertThat(shadow.writeLatencies.shadowMicros.getSnapshot().getMax())
+                .isBetween(1L, 1_000_000L);
     }
 
     /** It would hold what little room there is, while Cassandra cannot flush. */

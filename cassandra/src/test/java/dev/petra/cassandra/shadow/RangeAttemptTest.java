@@ -3,6 +3,7 @@ package dev.petra.cassandra.shadow;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import com.google.common.util.concurrent.Uninterruptibles;
 import dev.petra.cassandra.Hollow;
 import dev.petra.engine.EngineSettings;
 import dev.petra.engine.StorageEngine;
@@ -15,6 +16,7 @@ import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
 import java.util.Random;
+import java.util.concurrent.TimeUnit;
 import java.util.stream.IntStream;
 import org.apache.cassandra.db.ClusteringBound;
 import org.apache.cassandra.db.ColumnFamilyStore;
@@ -30,6 +32,9 @@ import org.apache.cassandra.db.filter.ColumnFilter;
 import org.apache.cassandra.db.filter.DataLimits;
 import org.apache.cassandra.db.filter.RowFilter;
 import org.apache.cassandra.db.partitions.PartitionUpdate;
+import org.apache.cassandra.db.rows.Row;
+import org.apache.cassandra.db.rows.UnfilteredRowIterator;
+import org.apache.cassandra.db.transform.Transformation;
 import org.apache.cassandra.dht.AbstractBounds;
 import org.apache.cassandra.dht.Bounds;
 import org.apache.cassandra.dht.Range;
@@ -68,6 +73,9 @@ class RangeAttemptTest {
 
     /** What happens while both sides are read. */
     private Runnable meanwhile = () -> {};
+
+    /** What happens with each row of the table. */
+    private Runnable eachRow = () -> {};
 
     @BeforeEach
     void begin() {
@@ -135,10 +143,23 @@ class RangeAttemptTest {
                 return () -> {
                     var opened = table.scan(whole.dataRange(), whole.columnFilter());
                     meanwhile.run();
-                    return opened;
+                    return Transformation.apply(opened, new EachRow());
                 };
             }
         }.run();
+    }
+
+    private final class EachRow extends Transformation<UnfilteredRowIterator> {
+        @Override
+        protected UnfilteredRowIterator applyToPartition(UnfilteredRowIterator partition) {
+            return Transformation.apply(partition, this);
+        }
+
+        @Override
+        protected Row applyToRow(Row row) {
+            eachRow.run();
+            return row;
+        }
     }
 
     private boolean differs(PartitionRangeReadCommand command, String of) {
@@ -273,6 +294,33 @@ class RangeAttemptTest {
     void notWhileTheShadowHasNotCaughtUp() {
         copy.end("for a test");
         assertThat(run(all())).isNull();
+    }
+
+    // How long
+
+    /** The table took at least 20 ms. */
+    private void assertTimed() {
+        Latencies ranges = shadow.statistics().ranges;
+        assertThat(run(all())).hasSize(KEYS);
+        assertThat(ranges.tableMicros.getCount()).isOne();
+        assertThat(ranges.shadowMicros.getCount()).isOne();
+        assertThat(ranges.tableMicros.getSnapshot().getMax()).isGreaterThan(10_000);
+        assertThat(ranges.shadowMicros.getSnapshot().getMax()).isPositive();
+        assertThat(shadow.statistics().reads.tableMicros.getCount()).isZero();
+    }
+
+    @Test
+    void aRangeIsTimedOnBothSides() {
+        for (int key = 0; key < KEYS; key++) writeRow(key);
+        meanwhile = () -> Uninterruptibles.sleepUninterruptibly(20, TimeUnit.MILLISECONDS);
+        assertTimed();
+    }
+
+    @Test
+    void theRowsOfARangeCount() {
+        for (int key = 0; key < KEYS; key++) writeRow(key);
+        eachRow = () -> Uninterruptibles.sleepUninterruptibly(3, TimeUnit.MILLISECONDS);
+        assertTimed();
     }
 
     // How much

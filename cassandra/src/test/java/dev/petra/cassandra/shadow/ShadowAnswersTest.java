@@ -240,8 +240,9 @@ class ShadowAnswersTest {
                 () -> {
                     copy.doubled(
                             PartitionUpdate.fullPartitionDelete(
-                                    TABLE, ByteBufferUtil.bytes(1), Long.MAX_VALUE - 1, NOW - 11));
-                    copy.doubled(rows());
+                                    TABLE, ByteBufferUtil.bytes(1), Long.MAX_VALUE - 1, NOW - 11),
+                            false);
+                    copy.doubled(rows(), false);
                 };
         assertThat(isAnswered()).isFalse();
         assertThat(shadow.answers()).startsWith("no: it may lack a late write: ");

@@ -245,7 +245,7 @@ class ShadowTest {
         return (Map<EngineKey, StorageEngine>) open.get(null);
     }
 
-    /** {@code shadow_bytes} of {@code petra.shadow}, and {@code ShadowBytes}. */
+    /** {@code shadow_bytes} and {@code shadow_write_buffer_bytes} of {@code petra.shadow}. */
     @Test
     void whatItTakesOnDiskIsWhatItsDataFilesTake(@TempDir Path directory) throws IOException {
         TestTable table =
@@ -268,6 +268,7 @@ class ShadowTest {
                 store.write(table.update("k").row(i).set("v", text(random, i % 10 == 0)).build());
             // They are in memory, and in no log.
             assertThat(shadow.diskBytes()).isZero();
+            assertThat(shadow.writeBufferBytes()).isGreaterThan(100 << 10);
             store.flush();
             long files = dataFiles(directory.resolve("1"));
             assertThat(files).isGreaterThan(300 << 10);
@@ -283,6 +284,7 @@ class ShadowTest {
         }
         // Closed with the node.
         assertThat(shadow.diskBytes()).isZero();
+        assertThat(shadow.writeBufferBytes()).isZero();
     }
 
     private static String text(Random random, boolean isLarge) {

@@ -189,14 +189,9 @@ class ShadowIT {
         assertThat(row.getLong("different")).as("seed %s", seed).isZero();
         assertThat(row.getLong("copies")).isEqualTo(1);
         assertThat(row.isNull("late_write")).as("%s", row.getFormattedContents()).isTrue();
-        for (String side : List.of("table", "shadow")) {
-            String micros = side + "_read_micros_";
-            assertThat(row.getDouble(micros + "p50")).isPositive();
-            assertThat(row.getDouble(micros + "p95"))
-                    .isBetween(row.getDouble(micros + "p50"), row.getDouble(micros + "p99"));
-            assertThat(row.getDouble(micros + "p999"))
-                    .isBetween(row.getDouble(micros + "p99"), (double) row.getLong(micros + "max"));
-        }
+        for (String side : List.of("table", "shadow"))
+            for (String kind : List.of("read", "range", "write"))
+                assertLatencies(row, side + "_" + kind);
         // Which of the two depends on the kind of memtable.
         assertThat(row.getLong("memtable_heap_bytes") + row.getLong("memtable_off_heap_bytes"))
                 .isPositive();
@@ -209,7 +204,21 @@ class ShadowIT {
                 .containsPattern("on disk: table [0-9,]+ MiB, shadow [0-9,]+ MiB, not purged yet: ")
                 .containsPattern(
                         "memtables take [0-9,]+ MiB of the heap now and [0-9,]+ MiB outside")
-                .containsPattern("table [1-9][0-9,]* and [1-9][0-9,]*, shadow [1-9]");
+                .containsPattern("none of the heap and [0-9,]+ MiB outside")
+                .containsPattern("partitions: table [1-9][0-9,]* and [1-9][0-9,]*, shadow [1-9]")
+                .containsPattern("ranges: table [1-9][0-9,]* and [1-9][0-9,]*, shadow [1-9]")
+                .containsPattern("log: table [1-9][0-9,]* and [1-9][0-9,]*, shadow [1-9]");
+    }
+
+    private static void assertLatencies(Row row, String kind) {
+        String micros = kind + "_micros_";
+        assertThat(row.getDouble(micros + "p50")).as(kind).isPositive();
+        assertThat(row.getDouble(micros + "p95"))
+                .as(kind)
+                .isBetween(row.getDouble(micros + "p50"), row.getDouble(micros + "p99"));
+        assertThat(row.getDouble(micros + "p999"))
+                .as(kind)
+                .isBetween(row.getDouble(micros + "p99"), (double) row.getLong(micros + "max"));
     }
 
     private static NodeTool.Result report() {
