@@ -240,7 +240,7 @@ final class StoreMaintenance {
                 database -> {
                     purge.run(database, false);
                     // Compaction rewrites keys, and of the values those in the oldest files.
-                    database.compactLarge(1, BottommostLevelCompaction.kForce);
+                    database.compactions.compactLarge(1, BottommostLevelCompaction.kForce);
                     compactIndexes(database);
                 });
     }
@@ -248,7 +248,8 @@ final class StoreMaintenance {
     /** Rewrites every file of the indexes. */
     private static void compactIndexes(Database database) throws RocksDBException {
         ColumnFamilyHandle index = database.index();
-        if (index != null) database.compact(index, null, null, BottommostLevelCompaction.kForce);
+        if (index != null)
+            database.compactions.compact(index, null, null, BottommostLevelCompaction.kForce);
     }
 
     /** Compacts some token ranges; without any, the whole store, with a purge. */
@@ -263,7 +264,7 @@ final class StoreMaintenance {
                     else
                         for (TokenRanges.KeyRange range :
                                 TokenRanges.of(ranges, store.partitionKeys()))
-                            database.compact(
+                            database.compactions.compact(
                                     database.data,
                                     range.from(),
                                     range.to(),
@@ -273,13 +274,14 @@ final class StoreMaintenance {
 
     /** Compacts all rows, without a purge. */
     private static void compactAll(Database database) throws RocksDBException {
-        database.compact(database.data, null, null, BottommostLevelCompaction.kForceOptimized);
+        database.compactions.compact(
+                database.data, null, null, BottommostLevelCompaction.kForceOptimized);
     }
 
     void stopCompactions() {
         reopenable.measure(
                 database -> {
-                    database.stopCompactions();
+                    database.compactions.stop();
                     return true;
                 });
     }
@@ -325,10 +327,10 @@ final class StoreMaintenance {
                                         });
                         store.reconciler().endHiding();
                     }
-                    database.syncLog();
+                    database.log.sync();
                     for (TokenRanges.KeyRange gap : gaps)
                         for (ColumnFamilyHandle family : whole ? List.of(database.large) : families)
-                            database.compact(
+                            database.compactions.compact(
                                     family,
                                     gap.from(),
                                     gap.to(),

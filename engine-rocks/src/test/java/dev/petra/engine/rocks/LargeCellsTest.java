@@ -721,7 +721,7 @@ class LargeCellsTest {
                                         .reopenable()
                                         .maintain(
                                                 all ->
-                                                        all.compactLarge(
+                                                        all.compactions.compactLarge(
                                                                 0,
                                                                 BottommostLevelCompaction
                                                                         .kForceOptimized));
@@ -729,7 +729,7 @@ class LargeCellsTest {
         try {
             for (int round = 0; round < 50; round++) {
                 Set<String> before = blobs();
-                database.compactLarge(1, BottommostLevelCompaction.kForce);
+                database.compactions.compactLarge(1, BottommostLevelCompaction.kForce);
                 assertThat(blobs()).isNotEmpty().doesNotContainAnyElementsOf(before);
             }
         } finally {

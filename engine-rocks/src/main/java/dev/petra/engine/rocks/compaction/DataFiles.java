@@ -393,11 +393,13 @@ public final class DataFiles {
             throws RocksDBException {
         try {
             List<String> made =
-                    database.compactFiles(files, level, fileBytes, bytes(database, files));
+                    database.compactions.compactFiles(
+                            files, level, fileBytes, bytes(database, files));
             if (made == null) return null;
             return made.stream().map(name -> name.substring(name.lastIndexOf('/'))).toList();
         } catch (RocksDBException e) {
-            if (!database.isClosing() && !isBusy(e) && areThere(database, files, level)) throw e;
+            if (!database.compactions.isClosing() && !isBusy(e) && areThere(database, files, level))
+                throw e;
             logger.debug("{} of {} are merged another time", files, store.name(), e);
             return null;
         }

@@ -88,7 +88,7 @@ final class ExpiredFiles {
         try {
             return windows.drop(database, file, gcBefore, maxPurgeable);
         } finally {
-            database.purgeEnded(file);
+            database.compactions.purgeEnded(file);
         }
     }
 }

@@ -97,7 +97,8 @@ public final class HiddenRows {
         List<String> files =
                 SupersededRanges.rewritten(database.dataFiles(), part.from(), part.to());
         if (!held.haveRoom(database, files)
-                || !held.areWhole(database, files, held.pacing(database.stopped()))) return 0L;
+                || !held.areWhole(database, files, held.pacing(database.compactions.stopped())))
+            return 0L;
         Reconciler reconciler = store.reconciler();
         long before = reconciler.removed();
         hidden.hide();

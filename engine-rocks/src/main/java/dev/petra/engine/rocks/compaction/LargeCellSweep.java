@@ -192,7 +192,7 @@ final class LargeCellSweep {
      */
     private static void dropGarbage(Database database) throws RocksDBException {
         // Who rewrites all of them just now drops most of it.
-        database.tryCompactLarge(0, BottommostLevelCompaction.kForceOptimized);
+        database.compactions.tryCompactLarge(0, BottommostLevelCompaction.kForceOptimized);
     }
 
     /** Where a large cell's key has which parts. */

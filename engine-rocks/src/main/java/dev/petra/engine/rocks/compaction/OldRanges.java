@@ -196,7 +196,7 @@ final class OldRanges {
                 if (gone < old.size()) left = true;
                 removed += gone;
             } finally {
-                ended = database.purgeEnded(old);
+                ended = database.compactions.purgeEnded(old);
             }
         }
 

@@ -24,7 +24,7 @@ final class Pacer {
     Pacer(StoreContext store, Database database, boolean slowly) {
         this.store = store;
         this.database = database;
-        this.stopped = database.stopped();
+        this.stopped = database.compactions.stopped();
         this.slowly = slowly;
     }
 
@@ -41,6 +41,6 @@ final class Pacer {
 
     /** Looks whether to go on, without a rest. */
     void check() {
-        if (stopped.getAsBoolean()) throw database.stoppedException("purge");
+        if (stopped.getAsBoolean()) throw database.compactions.stoppedException("purge");
     }
 }

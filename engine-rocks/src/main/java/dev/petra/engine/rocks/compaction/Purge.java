@@ -98,7 +98,7 @@ public final class Purge {
     /** The same; then waits for purges that began while more was allowed. */
     public void stop(Database database) {
         permission.clock(database);
-        database.awaitStoppedPurges();
+        database.compactions.awaitStoppedPurges();
     }
 
     /** Lets none begin in the background for a while, after one that failed or was stopped. */
@@ -202,7 +202,8 @@ public final class Purge {
 
     /** Merges all there is, and removes what the filter may remove meanwhile. */
     private void compactOnly(Database database, Pacer pace) throws RocksDBException {
-        database.compact(database.data, null, null, BottommostLevelCompaction.kForceOptimized);
+        database.compactions.compact(
+                database.data, null, null, BottommostLevelCompaction.kForceOptimized);
         sweep(database, pace);
     }
 
@@ -238,7 +239,8 @@ public final class Purge {
         List<String> names = database.dataFiles().stream().map(LiveFileMetaData::fileName).toList();
         // By size, all of them become others at once; else a slice after another.
         boolean fits = !store.reopenable().isCompactedBySize() || held.haveRoom(database, names);
-        if (fits && held.areWhole(database, names, held.pacing(database.stopped()))) return true;
+        if (fits && held.areWhole(database, names, held.pacing(database.compactions.stopped())))
+            return true;
         schedule.rest();
         return false;
     }
@@ -326,7 +328,8 @@ public final class Purge {
             long flushed = database.db.getLatestSequenceNumber();
             database.flush();
             pace.check();
-            database.compact(database.data, null, null, BottommostLevelCompaction.kSkip);
+            database.compactions.compact(
+                    database.data, null, null, BottommostLevelCompaction.kSkip);
             if (!isSettled(database, flushed)) {
                 logger.warn(
                         "{} was not purged: compaction did not bring everything to the bottommost"
@@ -440,7 +443,8 @@ public final class Purge {
 
     static boolean force(Database database, byte @Nullable [] from, byte @Nullable [] to)
             throws RocksDBException {
-        return database.tryCompact(database.data, from, to, BottommostLevelCompaction.kForce);
+        return database.compactions.tryCompact(
+                database.data, from, to, BottommostLevelCompaction.kForce);
     }
 
     /** Where to cut the bottom into slices: the first key of each but the first. */

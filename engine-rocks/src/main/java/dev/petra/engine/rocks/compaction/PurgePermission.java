@@ -60,7 +60,7 @@ final class PurgePermission {
                 restrictions++;
                 store.reconciler().lowerCovers(gcBefore);
             }
-            if (forbids) database.stopPurges();
+            if (forbids) database.compactions.stopPurges();
             permitted = gcBefore;
             permittedByHost = byHost;
         }
@@ -90,7 +90,7 @@ final class PurgePermission {
     boolean begin(Database database, Object files, long restrictionsBefore) {
         synchronized (asking) {
             if (restrictions() != restrictionsBefore) return false;
-            database.purgeBegins(files);
+            database.compactions.purgeBegins(files);
             return true;
         }
     }

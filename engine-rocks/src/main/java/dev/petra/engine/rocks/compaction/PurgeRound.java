@@ -103,7 +103,7 @@ final class PurgeRound {
 
     boolean run(Database database, DoubleConsumer progress, Choice choice) throws RocksDBException {
         long started = System.nanoTime();
-        BooleanSupplier stopped = database.stopped();
+        BooleanSupplier stopped = database.compactions.stopped();
         long restrictions = permission.restrictions();
         Reconciler reconciler = store.reconciler();
         // Before writes are waited for: what is not waited for must not be forgotten.
@@ -158,7 +158,9 @@ final class PurgeRound {
                     failure = added(failure, e);
                 } finally {
                     // Of what a stream kept in them it is not known that it was in vain.
-                    ended = database.purgeEnded(set) || permission.restrictions() != restrictions;
+                    ended =
+                            database.compactions.purgeEnded(set)
+                                    || permission.restrictions() != restrictions;
                 }
                 if (made == null || ended) continue;
                 long left = bytes(database, made);
@@ -311,7 +313,7 @@ final class PurgeRound {
         byte[] record = key == null ? null : record(database, key);
         // It may be in the log only: after a loss of power nothing would hide what is elsewhere of
         // rows whose own deletions are gone.
-        if (record != null) database.syncLog();
+        if (record != null) database.log.sync();
         // Behind the sync, which may take long: of what is written from here on nothing is in the
         // files.
         if (hasRangeDeletions(database)) return;

@@ -76,8 +76,8 @@ public final class SupersededRanges {
                     && held.areWhole(
                             database,
                             rewritten(database.dataFiles(), from, to),
-                            database.stopped()))
-                database.compact(
+                            database.compactions.stopped()))
+                database.compactions.compact(
                         database.data, from, to, BottommostLevelCompaction.kForceOptimized);
         }
         long now = System.nanoTime();

@@ -74,7 +74,7 @@ public final class TimeWindows {
             if (!learn(database, files)) return;
             List<String> picked = pick(levelZero(files), window, shape);
             if (picked.isEmpty() || !held.haveRoom(database, picked)) return;
-            if (!held.areWhole(database, picked, database::isClosing)) {
+            if (!held.areWhole(database, picked, database.compactions::isClosing)) {
                 // Others are merged without it.
                 if (held.isDamaged(picked)) continue;
                 return;
@@ -208,7 +208,7 @@ public final class TimeWindows {
      * @return false if it is damaged, the disk is full, or the store is being closed
      */
     boolean isWhole(Database database, LiveFileMetaData file) throws RocksDBException {
-        return held.areWhole(database, List.of(file.fileName()), database::isClosing);
+        return held.areWhole(database, List.of(file.fileName()), database.compactions::isClosing);
     }
 
     /**
@@ -248,7 +248,8 @@ public final class TimeWindows {
      */
     boolean learn(Database database, Collection<LiveFileMetaData> files) throws RocksDBException {
         remains.retainAll(files.stream().map(LiveFileMetaData::fileName).toList());
-        Map<String, FileExtent> learned = held.learn(database, files, false, database::isClosing);
+        Map<String, FileExtent> learned =
+                held.learn(database, files, false, database.compactions::isClosing);
         if (learned != null) extents = learned;
         return learned != null;
     }

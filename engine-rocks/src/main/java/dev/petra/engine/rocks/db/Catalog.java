@@ -333,7 +333,7 @@ public final class Catalog {
                             database.db.put(
                                     database.catalog, database.syncedWriteOptions, key, value));
             // RocksDB may not know that the name of its log is not.
-            database.syncNames();
+            database.log.syncNames();
         } catch (RocksDBException e) {
             throw new CatalogWriteFailure(e);
         }

@@ -136,7 +136,7 @@ final class IndexFamily {
     /** Reads all of its files. False also if the store is closed meanwhile. */
     boolean isAnyDamaged(Opened present) {
         Database database = present.database();
-        BooleanSupplier stopped = database.stopped();
+        BooleanSupplier stopped = database.compactions.stopped();
         if (!database.acquire()) return false;
         try (TableOptions.ForSst how = opening.sstOptions(database, present.files())) {
             for (LiveFileMetaData file : database.indexFiles()) {

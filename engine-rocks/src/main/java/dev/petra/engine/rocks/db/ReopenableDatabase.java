@@ -186,9 +186,9 @@ public final class ReopenableDatabase {
         return opened.database().isClosed();
     }
 
-    /** {@link Database#compactingFiles}. */
+    /** {@link Compactions#compactingFiles}. */
     public long compactingFiles() {
-        return opened.database().compactingFiles();
+        return opened.database().compactions.compactingFiles();
     }
 
     public void checkOpen() {
@@ -221,7 +221,7 @@ public final class ReopenableDatabase {
         if (reason == null
                 || !reason.isFullDisk()
                 // Another thread's sync may just have failed.
-                || opened.database().syncFailure() != null
+                || opened.database().log.syncFailure() != null
                 || !(RocksErrors.isFull(e) || RocksErrors.isAfterFailure(e))) return failed(e);
         RuntimeException refused = refused(reason);
         refused.addSuppressed(e);
@@ -364,7 +364,7 @@ public final class ReopenableDatabase {
                 }
                 case NONE -> {}
             }
-        opened.database().logFailed(e);
+        opened.database().log.writeFailed(e);
         if (RocksErrors.isFull(e)) diskIsFull(String.valueOf(e.getMessage()));
         return RocksErrors.onWrite(e, name(), spec.directory());
     }
@@ -403,11 +403,11 @@ public final class ReopenableDatabase {
      */
     private RuntimeException refused(@Nullable Refusal reason) {
         Database present = opened.database();
-        Database.SyncFailure unsynced = present.isFreed() ? null : present.syncFailure();
+        LogSync.SyncFailure unsynced = present.isFreed() ? null : present.log.syncFailure();
         // Then it is not opened anew, whatever the reason is: nobody is to wait for that.
         if (unsynced != null)
             return RocksErrors.onWrite(
-                    new Database.SyncFailure(
+                    new LogSync.SyncFailure(
                             "The store of "
                                     + name()
                                     + " takes no writes. "
@@ -455,14 +455,14 @@ public final class ReopenableDatabase {
         heal();
         Database busy = opened.database();
         if (renewNow()) return;
-        if (busy.compactingFiles() > 0) {
+        if (busy.compactions.compactingFiles() > 0) {
             refuseWritesToRenew(busy);
             stopUses(busy);
             heal();
             return;
         }
         // Behind the lock, as in healing.
-        if (busy.acquire() && use(busy, Database::stopCompactions, this::failed))
+        if (busy.acquire() && use(busy, present -> present.compactions.stop(), this::failed))
             renewAt = System.nanoTime();
         throw refused(null);
     }
@@ -474,7 +474,7 @@ public final class ReopenableDatabase {
         if (reason != null || System.nanoTime() - renewAt < 0) throw refused(reason);
         // If it could then not be opened, writes would be refused until there is.
         if (!hasRoom()) throw RocksErrors.full(name(), spec.directory(), NO_ROOM);
-        beforeRenewing(Database::checkSyncs);
+        beforeRenewing(present -> present.log.checkSyncs());
         renewing = true;
         try {
             if (!opened.database().closeIfIdle(MOST_PATIENCE_NANOS, this::syncToRenew)) {
@@ -626,8 +626,8 @@ public final class ReopenableDatabase {
     private void stopUses(Database busy) {
         // What has ended does not keep the next attempt waiting; a merge of files may not have yet.
         if (busy.acquire()
-                && use(busy, Database::stopUses, this::failed)
-                && busy.compactingFiles() == 0) healAt = System.nanoTime();
+                && use(busy, present -> present.compactions.stopAll(), this::failed)
+                && busy.compactions.compactingFiles() == 0) healAt = System.nanoTime();
     }
 
     /** False if the database is read or compacted for longer than it was waited for. */
@@ -643,7 +643,7 @@ public final class ReopenableDatabase {
             throw refused(refusal.get());
         }
         // Reads wait while it is closed. One that could not be opened has no log to sync.
-        if (!opened.database().isFreed()) beforeRenewing(Database::checkSyncs);
+        if (!opened.database().isFreed()) beforeRenewing(present -> present.log.checkSyncs());
         // Closing waits for writers, and these for a sync that cannot be.
         if (reason.isFullDisk()) unsynced.abandon();
         // Bounded: a reader, even this thread, may hold an iterator and want another.
@@ -665,7 +665,7 @@ public final class ReopenableDatabase {
      * missing then, and can be read as long as it stays open.
      */
     private void syncToRenew() {
-        beforeRenewing(Database::syncLog);
+        beforeRenewing(present -> present.log.sync());
         unsyncedPause = LEAST_UNSYNCED_PAUSE_NANOS;
         // There is nothing to sync until it is open again.
         unsynced.renewed();
@@ -886,7 +886,7 @@ public final class ReopenableDatabase {
     }
 
     private void free(long patienceNanos) {
-        opened.database().endCompactions();
+        opened.database().compactions.end();
         try {
             opened.database().close(patienceNanos);
         } finally {

@@ -37,7 +37,7 @@ public final class RocksErrors {
     }
 
     static RuntimeException onWrite(RocksDBException e, String table, Path directory) {
-        if (e instanceof Database.SyncFailure) return error(new FailedSyncError(e, directory));
+        if (e instanceof LogSync.SyncFailure) return error(new FailedSyncError(e, directory));
         if (isDamage(e)) return corrupt(e, table, directory);
         if (isFull(e)) return full(table, directory, e.getMessage());
         return error(new FSWriteError(e, directory));

@@ -39,7 +39,7 @@ public final class StoreSync {
     private boolean isMarked(Database database) throws RocksDBException {
         long sequence = database.db.getLatestSequenceNumber();
         if (mark.covers(sequence)) return true;
-        database.syncNames();
+        database.log.syncNames();
         // Only then is nothing before it that was not synced.
         if (!room.isAsideSynced()) return false;
         return mark.set(database.db, database.families(), sequence, false);
@@ -52,7 +52,7 @@ public final class StoreSync {
     private void syncLog(Database database) throws RocksDBException {
         long aside = room.asideEnded();
         long sequence = database.db.getLatestSequenceNumber();
-        boolean whole = database.syncLog();
+        boolean whole = database.log.sync();
         room.asideSynced(aside);
         // Of a log that ends with half a write nothing is noted: that is no damage.
         if (whole) mark.set(database.db, database.families(), sequence, true);

@@ -31,7 +31,7 @@ public final class Verification {
         this.store = store;
         this.database = database;
         this.beforeFile = beforeFile;
-        this.stopped = database.stopped();
+        this.stopped = database.compactions.stopped();
     }
 
     /**
@@ -96,6 +96,6 @@ public final class Verification {
         store.reopenable().checkNotFull();
         if (stopped.getAsBoolean())
             throw new CompactionStoppedException(
-                    "verification", store.name(), database.isClosing(), null);
+                    "verification", store.name(), database.compactions.isClosing(), null);
     }
 }

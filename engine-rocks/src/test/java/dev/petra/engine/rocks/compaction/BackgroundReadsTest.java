@@ -599,7 +599,7 @@ class BackgroundReadsTest {
                     .writers
                     .<RocksDBException>alone(
                             () ->
-                                    database.compact(
+                                    database.compactions.compact(
                                             database.data,
                                             null,
                                             null,

@@ -859,7 +859,7 @@ class PurgeRoundTest extends PurgeFixture {
             Tables.await(
                     "the reading",
                     () -> thread.get() != null && thread.get().getState() == Thread.State.BLOCKED);
-            database().stopCompactions();
+            database().compactions.stop();
         }
         assertThat(running.get()).isFalse();
         assertThat(Tables.context(store).catalog().extents()).isEmpty();
@@ -870,12 +870,12 @@ class PurgeRoundTest extends PurgeFixture {
     void whoStopsCompactionsStopsItToo() {
         open();
         Object set = new Object();
-        database().purgeBegins(set);
-        assertThat(database().purgeEnded(set)).isFalse();
-        database().purgeBegins(set);
-        database().stopCompactions();
-        assertThat(database().purgeEnded(set)).isTrue();
-        assertThat(database().purgeEnded(set)).isFalse();
+        database().compactions.purgeBegins(set);
+        assertThat(database().compactions.purgeEnded(set)).isFalse();
+        database().compactions.purgeBegins(set);
+        database().compactions.stop();
+        assertThat(database().compactions.purgeEnded(set)).isTrue();
+        assertThat(database().compactions.purgeEnded(set)).isFalse();
     }
 
     @Test

@@ -517,11 +517,11 @@ class PurgeTest {
         Database database = Tables.context(store).database();
         Tables.tick(store);
         try (CompactRangeOptions compaction = new CompactRangeOptions().setCanceled(false)) {
-            database.purgeBegins(compaction);
+            database.compactions.purgeBegins(compaction);
             what.accept(Tables.context(store));
             Tables.tick(store);
             boolean isCancelled = compaction.canceled();
-            assertThat(database.purgeEnded(compaction)).isEqualTo(isCancelled);
+            assertThat(database.compactions.purgeEnded(compaction)).isEqualTo(isCancelled);
             return isCancelled;
         }
     }
@@ -681,7 +681,7 @@ class PurgeTest {
             // What the compaction itself merges is.
             Database database = Tables.context(store).database();
             assertThat(
-                            database.tryCompact(
+                            database.compactions.tryCompact(
                                     database.data, null, null, BottommostLevelCompaction.kForce))
                     .isTrue();
             assertThat(reconciler.leftovers()).isOne();

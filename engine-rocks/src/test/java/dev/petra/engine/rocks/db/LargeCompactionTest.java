@@ -26,13 +26,13 @@ class LargeCompactionTest {
                             Tables.table("CREATE TABLE t (k int PRIMARY KEY, v blob)"));
             Database database = Tables.context(store).database();
             CompletableFuture<Void> rewriting;
-            database.rewritingLarge.lock();
+            database.compactions.rewritingLarge.lock();
             try {
                 rewriting = CompletableFuture.runAsync(store::rewrite);
-                Tables.await("the wait", database.rewritingLarge::hasQueuedThreads);
+                Tables.await("the wait", database.compactions.rewritingLarge::hasQueuedThreads);
                 store.stopCompactions();
             } finally {
-                database.rewritingLarge.unlock();
+                database.compactions.rewritingLarge.unlock();
             }
             assertThatThrownBy(rewriting::join)
                     .hasCauseInstanceOf(CompactionStoppedException.class);

@@ -149,7 +149,7 @@ class VerificationTest {
                                 for (int i = 0; i < 5; i++) index(i);
                                 reopenable.maintain(
                                         database ->
-                                                database.compact(
+                                                database.compactions.compact(
                                                         Objects.requireNonNull(database.index()),
                                                         null,
                                                         null,

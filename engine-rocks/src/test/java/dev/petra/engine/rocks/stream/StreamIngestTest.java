@@ -831,7 +831,7 @@ class StreamIngestTest {
                 Tables.await(
                         "all rows to go",
                         () -> {
-                            database.compact(
+                            database.compactions.compact(
                                     database.data,
                                     null,
                                     null,
