@@ -250,14 +250,14 @@ final class RocksStore implements TableStore, LogSyncer.Log {
     public UnfilteredPartitionIterator scanAside(
             DataRange range, ColumnFilter columns, Runnable checkpoint) {
         // Who only reads would wait for others to have it opened anew.
-        reopenable.heal();
+        reopenable.healing.heal();
         return new RangeScan(context, range, columns, true, whileNotFull(checkpoint));
     }
 
     @Override
     public UnfilteredPartitionIterator scanAside(
             Collection<Range<Token>> ranges, ColumnFilter columns, Runnable checkpoint) {
-        reopenable.heal();
+        reopenable.healing.heal();
         List<TokenRanges.KeyRange> keys = TokenRanges.of(ranges, context.partitionKeys());
         return keys.isEmpty()
                 ? EmptyIterators.unfilteredPartition(context.table())
@@ -266,7 +266,7 @@ final class RocksStore implements TableStore, LogSyncer.Log {
 
     private Runnable whileNotFull(Runnable checkpoint) {
         return () -> {
-            reopenable.checkNotFull();
+            reopenable.healing.checkNotFull();
             checkpoint.run();
         };
     }

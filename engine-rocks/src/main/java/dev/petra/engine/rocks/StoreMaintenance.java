@@ -157,13 +157,13 @@ final class StoreMaintenance {
 
     /** Whether writes are refused, as after a full disk, and that may be over. */
     boolean isHealDue() {
-        return reopenable.isHealDue();
+        return reopenable.healing.isDue();
     }
 
     /** Ends that if it can: a store that nobody writes to is flushed and copied as well. */
     void heal() {
         try {
-            reopenable.heal();
+            reopenable.healing.heal();
         } catch (WriteStallException e) {
             logger.debug("{} does not take writes yet", store.name(), e);
         }

@@ -199,7 +199,7 @@ class RocksEngineTest {
             // It is not opened anew before this use of it has ended.
             reopenable.maintain(
                     database -> {
-                        assertThat(reopenable.failed(failure))
+                        assertThat(reopenable.healing.failed(failure))
                                 .isInstanceOf(WriteStallException.class);
                         assertThat(reopenable.isWritable()).isFalse();
                         assertThat(store.isUnsettled()).isTrue();
@@ -214,19 +214,20 @@ class RocksEngineTest {
     void aFullDiskIsSaidToBeFullThoughAnIndexIsDamaged() {
         withDamagedIndex(
                 reopenable -> {
-                    assertThat(reopenable.failed(Tables.noSpace())).isNotNull();
+                    assertThat(reopenable.healing.failed(Tables.noSpace())).isNotNull();
                     for (RuntimeException failure :
                             List.of(
-                                    reopenable.notSynced(
+                                    reopenable.healing.notSynced(
                                             new RocksDBException("Writer has previous error.")),
-                                    reopenable.notSynced(Tables.noSpace())))
+                                    reopenable.healing.notSynced(Tables.noSpace())))
                         assertThat(failure)
                                 .isInstanceOf(WriteStallException.class)
                                 .hasMessageContaining("is full");
-                    assertThatThrownBy(reopenable::checkNotFull).hasMessageContaining("is full");
+                    assertThatThrownBy(reopenable.healing::checkNotFull)
+                            .hasMessageContaining("is full");
                     assertThatThrownBy(
                                     () -> {
-                                        throw reopenable.notSynced(
+                                        throw reopenable.healing.notSynced(
                                                 new RocksDBException("Input/output error"));
                                     })
                             .isInstanceOf(FSWriteError.class);
@@ -238,13 +239,14 @@ class RocksEngineTest {
     void aFullDiskIsSaidToBeFullThoughWritesAreRefusedForAnIndex() {
         withDamagedIndex(
                 reopenable -> {
-                    assertThat(reopenable.failed(Tables.corruption("damaged")))
+                    assertThat(reopenable.healing.failed(Tables.corruption("damaged")))
                             .isInstanceOf(WriteStallException.class)
                             .hasMessageContaining("damaged");
-                    assertThat(reopenable.failed(Tables.noSpace())).isNotNull();
-                    assertThatThrownBy(reopenable::checkNotFull).hasMessageContaining("is full");
+                    assertThat(reopenable.healing.failed(Tables.noSpace())).isNotNull();
+                    assertThatThrownBy(reopenable.healing::checkNotFull)
+                            .hasMessageContaining("is full");
                     assertThat(
-                                    reopenable.notSynced(
+                                    reopenable.healing.notSynced(
                                             new RocksDBException("Writer has previous error.")))
                             .isInstanceOf(WriteStallException.class)
                             .hasMessageContaining("is full");
@@ -256,7 +258,8 @@ class RocksEngineTest {
             TableStore store = open(engine);
             store.indexes().define(new UUID(0, 1));
             ReopenableDatabase reopenable = Tables.context(store).reopenable();
-            assertThat(reopenable.onIndexDamage(new RocksDBException("damaged"))).isNotNull();
+            assertThat(reopenable.healing.onIndexDamage(new RocksDBException("damaged")))
+                    .isNotNull();
             reopenable.maintain(database -> used.accept(reopenable));
         }
     }
@@ -277,7 +280,8 @@ class RocksEngineTest {
                                 while (!ended.get()) store.write(row(Tables.key(table, 1)));
                             },
                             EXECUTOR);
-            assertThat(reopenable.onIndexDamage(new RocksDBException("damaged"))).isNotNull();
+            assertThat(reopenable.healing.onIndexDamage(new RocksDBException("damaged")))
+                    .isNotNull();
             store.indexes().define(index);
             assertThat(store.indexes().lost()).isEmpty();
             ended.set(true);

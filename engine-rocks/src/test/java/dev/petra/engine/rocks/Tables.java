@@ -175,7 +175,7 @@ public final class Tables {
     public static void heal(ReopenableDatabase database) throws InterruptedException {
         while (!database.isWritable()) {
             try {
-                database.heal();
+                database.healing.heal();
             } catch (WriteStallException e) {
                 // Not yet: it is tried once a second.
                 Thread.sleep(20);

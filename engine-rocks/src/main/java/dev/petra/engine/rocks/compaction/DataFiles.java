@@ -349,7 +349,7 @@ public final class DataFiles {
             LockSupport.parkNanos(System.nanoTime() - since[0]);
             since[0] = System.nanoTime();
             if (stopped.getAsBoolean()) return true;
-            store.reopenable().checkNotFull();
+            store.reopenable().healing.checkNotFull();
             return false;
         };
     }

@@ -31,7 +31,7 @@ final class Pacer {
     void step() {
         check();
         store.reopenable().checkOpen();
-        store.reopenable().checkNotFull();
+        store.reopenable().healing.checkNotFull();
         if (!slowly) return;
         long worked = System.nanoTime() - since;
         if (worked < REST_AFTER_NANOS) return;

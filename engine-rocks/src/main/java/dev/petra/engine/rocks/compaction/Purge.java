@@ -218,7 +218,7 @@ public final class Purge {
     private void pause(Pacer pace) {
         pace.check();
         store.reopenable().checkOpen();
-        store.reopenable().checkNotFull();
+        store.reopenable().healing.checkNotFull();
         LockSupport.parkNanos(PAUSE_NANOS);
     }
 

@@ -97,7 +97,7 @@ public final class StoreSync {
         try {
             syncLog(each);
         } catch (RocksDBException e) {
-            throw database.notSynced(e);
+            throw database.healing.notSynced(e);
         }
     }
 }

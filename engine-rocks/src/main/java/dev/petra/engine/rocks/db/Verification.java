@@ -93,7 +93,7 @@ public final class Verification {
     }
 
     private void checkGoesOn() {
-        store.reopenable().checkNotFull();
+        store.reopenable().healing.checkNotFull();
         if (stopped.getAsBoolean())
             throw new CompactionStoppedException(
                     "verification", store.name(), database.compactions.isClosing(), null);

@@ -132,7 +132,7 @@ final class IndexCursor implements TermCursor {
             iterator.status();
             return false;
         } catch (RocksDBException e) {
-            if (RocksErrors.isDamage(e)) throw store.reopenable().onIndexDamage(e);
+            if (RocksErrors.isDamage(e)) throw store.reopenable().healing.onIndexDamage(e);
             throw store.reopenable().onRead(e);
         }
     }
@@ -200,7 +200,7 @@ final class IndexCursor implements TermCursor {
     }
 
     private DamagedIndexException malformed(RuntimeException e, byte[] raw) {
-        return store.reopenable().onIndexDamage(store.malformed(e, ByteBuffer.wrap(raw)));
+        return store.reopenable().healing.onIndexDamage(store.malformed(e, ByteBuffer.wrap(raw)));
     }
 
     @Override

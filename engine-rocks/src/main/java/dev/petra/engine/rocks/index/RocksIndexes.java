@@ -128,7 +128,7 @@ public final class RocksIndexes implements TermIndexes {
 
     @Override
     public void define(UUID index) {
-        reopenable.renewDamagedIndex();
+        reopenable.healing.renewDamagedIndex();
         reopenable.maintain(
                 database -> {
                     reopenable.addIndex(database);
@@ -147,7 +147,7 @@ public final class RocksIndexes implements TermIndexes {
         synchronized (builds) {
             if (catalog().states().get(index) == State.BUILDING) return begin(index);
         }
-        reopenable.heal();
+        reopenable.healing.heal();
         long[] number = new long[1];
         reopenable.maintain(
                 database -> {
@@ -168,7 +168,7 @@ public final class RocksIndexes implements TermIndexes {
 
     @Override
     public boolean setBuilt(UUID index, long build) {
-        reopenable.heal();
+        reopenable.healing.heal();
         boolean[] done = new boolean[1];
         reopenable.maintain(
                 database -> {
@@ -200,7 +200,7 @@ public final class RocksIndexes implements TermIndexes {
 
     @Override
     public void drop(UUID index) {
-        reopenable.heal();
+        reopenable.healing.heal();
         reopenable.maintain(
                 database -> {
                     catalog().drop(index);
@@ -414,7 +414,7 @@ public final class RocksIndexes implements TermIndexes {
         // As most are, and then no writer waits.
         if (check.isConfirmed(entry.term, entry.key, entry.clustering)) return false;
         Lock lock = store.indexing().partitions().sweeping(entry.key);
-        reopenable.heal();
+        reopenable.healing.heal();
         return reopenable.write(
                 database -> {
                     boolean[] isRemoved = new boolean[1];

@@ -70,7 +70,7 @@ public final class Ingester {
      * lie. Each of them counts there until it is merged, and RocksDB slows writes down from 20 on.
      */
     boolean hasRoom() {
-        store.reopenable().heal();
+        store.reopenable().healing.heal();
         return store.reopenable().write(database -> hasRoom(database));
     }
 
@@ -125,7 +125,7 @@ public final class Ingester {
     public boolean ingest(
             List<Path> data, List<Path> large, int flags, BooleanSupplier isPrepared) {
         ReopenableDatabase reopenable = store.reopenable();
-        reopenable.heal();
+        reopenable.healing.heal();
         return reopenable.write(
                 database -> {
                     try {

@@ -61,15 +61,15 @@ public final class WritePath {
 
     private void write(PartitionUpdate update, List<TermEntry> indexed, WalSync mode) {
         ReopenableDatabase reopenable = store.reopenable();
-        reopenable.heal();
+        reopenable.healing.heal();
         Database database = store.acquire();
         int use = Database.stripe();
         try {
             write(update, indexed, database, mode);
         } catch (RocksDBException e) {
-            throw reopenable.failed(e);
+            throw reopenable.healing.failed(e);
         } catch (Catalog.CatalogWriteFailure e) {
-            throw reopenable.failed(e.error);
+            throw reopenable.healing.failed(e.error);
         } finally {
             database.release(use);
         }
@@ -145,7 +145,7 @@ public final class WritePath {
     /** Writes entries of rows that are there; it is synced soon, and nobody waits for that. */
     public void add(DecoratedKey key, List<TermEntry> indexed) {
         ReopenableDatabase reopenable = store.reopenable();
-        reopenable.heal();
+        reopenable.healing.heal();
         reopenable.maintain(
                 database -> {
                     sync.refuseAfterFailure();

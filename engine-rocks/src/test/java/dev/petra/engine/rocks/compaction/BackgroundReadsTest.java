@@ -436,7 +436,7 @@ class BackgroundReadsTest {
                                             }));
             reading.await();
             try {
-                assertThat(reopenable.failed(Tables.noSpace()))
+                assertThat(reopenable.healing.failed(Tables.noSpace()))
                         .isInstanceOf(WriteStallException.class);
                 Tables.heal(reopenable);
             } finally {
@@ -475,7 +475,8 @@ class BackgroundReadsTest {
                                                                     true,
                                                                     stopped)));
             reading.await();
-            assertThat(reopenable.failed(Tables.noSpace())).isInstanceOf(WriteStallException.class);
+            assertThat(reopenable.healing.failed(Tables.noSpace()))
+                    .isInstanceOf(WriteStallException.class);
             assertThatThrownBy(learning::get).hasCauseInstanceOf(WriteStallException.class);
             Tables.heal(reopenable);
             store.write(table.update("b").at(1).row().set("v", "x").build());

@@ -778,7 +778,7 @@ class TimeWindowsTest {
                                         database -> {
                                             began.countDown();
                                             while (true) {
-                                                reopenable.checkNotFull();
+                                                reopenable.healing.checkNotFull();
                                                 LockSupport.parkNanos(
                                                         TimeUnit.MILLISECONDS.toNanos(1));
                                             }
@@ -834,7 +834,7 @@ class TimeWindowsTest {
 
     /** As a read finds it. */
     private static void damage(ReopenableDatabase reopenable) {
-        assertThat(reopenable.onIndexDamage(new RocksDBException("damaged")))
+        assertThat(reopenable.healing.onIndexDamage(new RocksDBException("damaged")))
                 .isInstanceOf(DamagedIndexException.class);
     }
 
@@ -856,10 +856,12 @@ class TimeWindowsTest {
         // It is not opened anew before this use of it has ended.
         reopenable.maintain(
                 database -> {
-                    assertThat(reopenable.failed(failure)).isInstanceOf(WriteStallException.class);
+                    assertThat(reopenable.healing.failed(failure))
+                            .isInstanceOf(WriteStallException.class);
                     assertThat(reopenable.isWritable()).isFalse();
                     // By which what takes long says why it ends.
-                    assertThatThrownBy(reopenable::checkNotFull).hasMessageContaining(reason);
+                    assertThatThrownBy(reopenable.healing::checkNotFull)
+                            .hasMessageContaining(reason);
                 });
         Tables.await("the healing", reopenable::isWritable);
         // It throws nothing: what the healing ended is not damaged, and is merged another time.
@@ -880,7 +882,7 @@ class TimeWindowsTest {
                         () ->
                                 reopenable.maintain(
                                         database -> {
-                                            assertThat(reopenable.failed(Tables.noSpace()))
+                                            assertThat(reopenable.healing.failed(Tables.noSpace()))
                                                     .isInstanceOf(WriteStallException.class);
                                             merging.join();
                                             database.flush();

@@ -152,10 +152,10 @@ class FullDiskTest {
             fill(ballast, 1);
             reopenable.maintain(
                     database ->
-                            assertThat(reopenable.failed(damage))
+                            assertThat(reopenable.healing.failed(damage))
                                     .hasMessageContaining("A file of the indexes"));
             for (int time = 0; time < 2; time++)
-                assertThatThrownBy(reopenable::heal)
+                assertThatThrownBy(reopenable.healing::heal)
                         .isInstanceOf(WriteStallException.class)
                         .hasMessageContaining("is full")
                         .hasMessageContaining("no room to open it anew");
@@ -180,17 +180,20 @@ class FullDiskTest {
             LiveFileMetaData rows = Tables.context(store).database().dataFiles().get(0);
             reopenable.maintain(
                     database -> {
-                        assertThat(reopenable.failed(damage)).isNotNull();
+                        assertThat(reopenable.healing.failed(damage)).isNotNull();
                         Files.write(Path.of(rows.path() + rows.fileName()), new byte[100]);
                     });
             Tables.await(
                     "the damage",
-                    () -> catchThrowable(reopenable::heal) instanceof CorruptStoreException);
+                    () ->
+                            catchThrowable(reopenable.healing::heal)
+                                    instanceof CorruptStoreException);
             fill(disk.resolve("ballast"), 1);
             // Until it was tried again.
             long end = System.nanoTime() + TimeUnit.SECONDS.toNanos(5);
             while (System.nanoTime() - end < 0) {
-                assertThatThrownBy(reopenable::heal).isInstanceOf(CorruptStoreException.class);
+                assertThatThrownBy(reopenable.healing::heal)
+                        .isInstanceOf(CorruptStoreException.class);
                 TimeUnit.MILLISECONDS.sleep(1);
             }
         }
@@ -313,10 +316,12 @@ class FullDiskTest {
             takeAllInodes(taken);
             reopenable.maintain(
                     database ->
-                            assertThat(reopenable.failed(full)).hasMessageContaining("is full"));
+                            assertThat(reopenable.healing.failed(full))
+                                    .hasMessageContaining("is full"));
             long end = System.nanoTime() + TimeUnit.SECONDS.toNanos(4);
             while (System.nanoTime() - end < 0) {
-                assertThatThrownBy(reopenable::heal).isInstanceOf(WriteStallException.class);
+                assertThatThrownBy(reopenable.healing::heal)
+                        .isInstanceOf(WriteStallException.class);
                 assertThat(reopenable.database()).isSameAs(before);
                 check(store, 0);
                 TimeUnit.MILLISECONDS.sleep(10);

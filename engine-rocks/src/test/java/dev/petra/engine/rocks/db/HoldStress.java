@@ -91,7 +91,7 @@ final class HoldStress {
                 }
                 awaitReaders(readers, read);
                 if (random.nextInt(4) == 0) {
-                    var unused = reopenable.failed(Tables.noSpace());
+                    var unused = reopenable.healing.failed(Tables.noSpace());
                     Tables.heal(reopenable);
                     healed.incrementAndGet();
                     awaitReaders(readers, read);

@@ -207,11 +207,13 @@ class HoldTest {
     void aDatabaseIsOpenedAnewWhileItIsHeld() throws Exception {
         try (Hold hold = reopenable.hold();
                 Lease lease = hold.lease(options)) {
-            assertThat(reopenable.failed(Tables.noSpace())).isInstanceOf(WriteStallException.class);
+            assertThat(reopenable.healing.failed(Tables.noSpace()))
+                    .isInstanceOf(WriteStallException.class);
             Database read = reopenable.acquire();
             try {
                 Thread.sleep(1_100);
-                assertThatThrownBy(reopenable::heal).isInstanceOf(WriteStallException.class);
+                assertThatThrownBy(reopenable.healing::heal)
+                        .isInstanceOf(WriteStallException.class);
                 // It was not to be: nothing is revoked.
                 assertThat(counts(lease)).isEqualTo(of(ROWS));
             } finally {
@@ -232,12 +234,13 @@ class HoldTest {
     /** Somebody made room by it: there is no directory whose room could be asked for. */
     @Test
     void aStoreThatWasDroppedWhileItsDiskWasFullIsNotOpenedAnew() throws Exception {
-        assertThat(reopenable.failed(Tables.noSpace())).isInstanceOf(WriteStallException.class);
+        assertThat(reopenable.healing.failed(Tables.noSpace()))
+                .isInstanceOf(WriteStallException.class);
         store.drop();
         assertThat(directory.resolve("store")).doesNotExist();
         // As soon as it may be tried again.
         Thread.sleep(1_100);
-        reopenable.heal();
+        reopenable.healing.heal();
         assertThat(reopenable.isWritable()).isFalse();
     }
 
@@ -274,7 +277,8 @@ class HoldTest {
     }
 
     private void failToHeal(Path current) throws IOException, InterruptedException {
-        assertThat(reopenable.failed(Tables.noSpace())).isInstanceOf(WriteStallException.class);
+        assertThat(reopenable.healing.failed(Tables.noSpace()))
+                .isInstanceOf(WriteStallException.class);
         Files.move(current, moved(current));
         // It returns only once it has healed, and throws for a store that is damaged, as this is.
         assertThat(catchThrowable(() -> Tables.heal(reopenable))).isNotNull();

@@ -155,7 +155,8 @@ class LevelZeroLimitsTest {
         Tables.tick(store);
         ReopenableDatabase reopenable = Tables.context(store).reopenable();
         assertThat(reopenable.isCompacting()).isFalse();
-        assertThat(reopenable.failed(Tables.noSpace())).isInstanceOf(WriteStallException.class);
+        assertThat(reopenable.healing.failed(Tables.noSpace()))
+                .isInstanceOf(WriteStallException.class);
         Tables.heal(reopenable);
         Tables.tick(store);
         assertThat(reopenable.isCompacting()).isFalse();

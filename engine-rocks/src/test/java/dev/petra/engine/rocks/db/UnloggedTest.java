@@ -148,7 +148,8 @@ class UnloggedTest {
             write(store, 0, 10);
             ReopenableDatabase reopenable = Tables.context(store).reopenable();
             Database database = reopenable.database();
-            assertThat(reopenable.failed(Tables.noSpace())).isInstanceOf(WriteStallException.class);
+            assertThat(reopenable.healing.failed(Tables.noSpace()))
+                    .isInstanceOf(WriteStallException.class);
             // As soon as one with a log would be opened anew, by whoever writes or by itself.
             Thread.sleep(3_000);
             assertThatThrownBy(() -> write(store, 10, 11))

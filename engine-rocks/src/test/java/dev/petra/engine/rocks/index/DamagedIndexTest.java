@@ -126,8 +126,8 @@ class DamagedIndexTest extends IndexFixture {
         }
         // A write from before that found no room: room would not mend it.
         ReopenableDatabase reopenable = Tables.context(store).reopenable();
-        assertThat(reopenable.failed(Tables.noSpace())).isNotNull();
-        assertIsDamaged(reopenable::checkNotFull);
+        assertThat(reopenable.healing.failed(Tables.noSpace())).isNotNull();
+        assertIsDamaged(reopenable.healing::checkNotFull);
         store.close();
     }
 
@@ -142,9 +142,10 @@ class DamagedIndexTest extends IndexFixture {
         Path mark = directory.resolve("1").resolve("SYNCED");
         Files.delete(mark);
         Files.createDirectory(mark);
-        reopenable.maintain(database -> assertThat(reopenable.failed(damage)).isNotNull());
+        reopenable.maintain(database -> assertThat(reopenable.healing.failed(damage)).isNotNull());
         Tables.await(
-                "the first attempt", () -> catchThrowable(reopenable::heal) instanceof FSReadError);
+                "the first attempt",
+                () -> catchThrowable(reopenable.healing::heal) instanceof FSReadError);
         int attempts = 0;
         long end = System.nanoTime() + TimeUnit.SECONDS.toNanos(6);
         while (System.nanoTime() - end < 0) {
@@ -183,7 +184,7 @@ class DamagedIndexTest extends IndexFixture {
         ReopenableDatabase reopenable = Tables.context(store).reopenable();
         reopenable.maintain(
                 database ->
-                        assertThat(reopenable.failed(Tables.corruption("mismatch")))
+                        assertThat(reopenable.healing.failed(Tables.corruption("mismatch")))
                                 .isInstanceOf(WriteStallException.class)
                                 .hasMessageContaining("is damaged (mismatch)"));
         Tables.await(
@@ -193,7 +194,7 @@ class DamagedIndexTest extends IndexFixture {
                                 ? !reopenable.isWritable()
                                 : reopenable.measure(
                                                 database ->
-                                                        reopenable.failed(
+                                                        reopenable.healing.failed(
                                                                 Tables.corruption("mismatch")))
                                         instanceof CorruptStoreException);
         Tables.heal(reopenable);
@@ -218,7 +219,7 @@ class DamagedIndexTest extends IndexFixture {
         reopenable.maintain(
                 database -> {
                     for (int writer = 0; writer < 2; writer++)
-                        assertThat(reopenable.failed(damage))
+                        assertThat(reopenable.healing.failed(damage))
                                 .isInstanceOf(WriteStallException.class)
                                 .hasMessageContaining("A file of the indexes of ks.t is damaged");
                 });
@@ -227,8 +228,9 @@ class DamagedIndexTest extends IndexFixture {
         RocksDBException again = damageOfIndexed(2);
         reopenable.maintain(
                 database -> {
-                    assertThat(reopenable.failed(Tables.noSpace())).hasMessageContaining("full");
-                    assertThat(reopenable.failed(again))
+                    assertThat(reopenable.healing.failed(Tables.noSpace()))
+                            .hasMessageContaining("full");
+                    assertThat(reopenable.healing.failed(again))
                             .isInstanceOf(WriteStallException.class)
                             .hasMessageContaining("full");
                 });
@@ -247,7 +249,7 @@ class DamagedIndexTest extends IndexFixture {
         write(store, 2);
         engine.syncAcknowledged(id -> true);
         assertThat(has(store, 2)).isTrue();
-        reopenable.maintain(database -> assertThat(reopenable.failed(damage)).isNotNull());
+        reopenable.maintain(database -> assertThat(reopenable.healing.failed(damage)).isNotNull());
         Tables.heal(reopenable);
         assertThat(has(store, 2)).isTrue();
     }

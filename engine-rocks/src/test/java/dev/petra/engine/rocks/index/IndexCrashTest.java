@@ -260,7 +260,7 @@ class IndexCrashTest extends IndexFixture {
         store.indexes().deriveBy((key, row) -> List.of());
         for (int i = 0; i < 10; i++) write(store, i);
         var database = Tables.context(store).reopenable();
-        assertThat(database.failed(Tables.noSpace())).hasMessageContaining("full");
+        assertThat(database.healing.failed(Tables.noSpace())).hasMessageContaining("full");
         Tables.heal(database);
         assertThat(store.indexes().states()).isEqualTo(Map.of(INDEX, State.BUILT));
         assertThat(indexed(store)).hasSize(10);

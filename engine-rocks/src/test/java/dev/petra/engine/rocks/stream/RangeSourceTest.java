@@ -635,7 +635,7 @@ class RangeSourceTest {
     }
 
     private void openAnew() throws InterruptedException {
-        assertThat(context.reopenable().failed(Tables.noSpace())).isNotNull();
+        assertThat(context.reopenable().healing.failed(Tables.noSpace())).isNotNull();
         Tables.heal(context.reopenable());
     }
 

@@ -143,19 +143,19 @@ class FailedSyncTest {
             write(store, ROWS - 1);
             ReopenableDatabase database = Tables.context(store).reopenable();
             if (when == When.INDEX_LOST)
-                assertThat(database.onIndexDamage(new IOException("damaged"))).isNotNull();
+                assertThat(database.healing.onIndexDamage(new IOException("damaged"))).isNotNull();
             Path bad = create(when.failing());
             if (when == When.INDEX_LOST) {
-                assertThat(catchThrowable(database::renewDamagedIndex))
+                assertThat(catchThrowable(database.healing::renewDamagedIndex))
                         .isInstanceOf(FSWriteError.class);
                 // Reads wait for each attempt, and it would fail.
-                assertThat(catchThrowable(database::renewDamagedIndex))
+                assertThat(catchThrowable(database.healing::renewDamagedIndex))
                         .isInstanceOf(FailedSyncError.class)
                         .hasMessageContaining(FOR_GOOD);
             } else if (when == When.INDEX_DAMAGED) {
                 RocksDBException damage = Tables.damagedIndex(store);
-                database.maintain(use -> assertThat(database.failed(damage)).isNotNull());
-                assertThat(catchThrowable(database::heal)).isNotNull();
+                database.maintain(use -> assertThat(database.healing.failed(damage)).isNotNull());
+                assertThat(catchThrowable(database.healing::heal)).isNotNull();
             } else if (when.isLogFull()) {
                 if (when == When.LOG_FULL_MEANWHILE)
                     failMeanwhile(database, bad, create("PETRA_MEANWHILE"));
@@ -186,7 +186,7 @@ class FailedSyncTest {
             if (when == When.LOG_FULL) assertNoReadWaits(database);
             // Whoever sits out a stall, as the replay of the commit log does, would never end.
             if (when.isLogFull() || when == When.INDEX_DAMAGED)
-                assertThat(catchThrowable(database::checkNotFull))
+                assertThat(catchThrowable(database.healing::checkNotFull))
                         .isInstanceOf(FailedSyncError.class)
                         .hasMessageContaining(FOR_GOOD);
             assertIsNotClosedAsSynced(database);
@@ -202,7 +202,7 @@ class FailedSyncTest {
         try {
             Tables.await(
                     "an attempt to open it anew",
-                    () -> catchThrowable(database::heal) instanceof FSWriteError);
+                    () -> catchThrowable(database.healing::heal) instanceof FSWriteError);
         } finally {
             used.release(Database.stripe());
         }
@@ -227,7 +227,8 @@ class FailedSyncTest {
                             RocksDBException e =
                                     new RocksDBException(
                                             "While fdatasync: 000010.log: Input/output error");
-                            assertThat(catchThrowable(() -> database.failed(e))).isNotNull();
+                            assertThat(catchThrowable(() -> database.healing.failed(e)))
+                                    .isNotNull();
                             assertThat(bad.toFile().delete()).isTrue();
                         })
                 .start();
