@@ -87,6 +87,13 @@ public record TableSchema(Path file, List<String> statements, @Nullable Path sna
         }
     }
 
+    /** The tables that several create, each once. */
+    public static Set<Table> tablesOf(List<TableSchema> schemas) {
+        Set<Table> tables = new LinkedHashSet<>();
+        for (TableSchema schema : schemas) tables.addAll(schema.tables());
+        return tables;
+    }
+
     /** The tables that it creates. */
     public Set<Table> tables() {
         Set<Table> tables = new LinkedHashSet<>();
