@@ -64,25 +64,21 @@ struct Ids {
     }
 };
 
-/** Where the fields of State are, as "name=offset ...", with its size at the end. */
-void describe(char* to, size_t size) {
-#define PETRA_FIELD(name) {#name, offsetof(State, name)}
-    static const struct {
-        const char* name;
-        size_t offset;
-    } FIELDS[] = {
-            PETRA_FIELD(now),       PETRA_FIELD(gcBefore),   PETRA_FIELD(coverGcBefore),
-            PETRA_FIELD(maxPurgeable), PETRA_FIELD(activeMaxPurgeable), PETRA_FIELD(watching),
-            PETRA_FIELD(loosePaths), PETRA_FIELD(merges),    PETRA_FIELD(malformed),
-            PETRA_FIELD(purged),    PETRA_FIELD(removed),    PETRA_FIELD(expired),
-            PETRA_FIELD(leftovers), PETRA_FIELD(kept),
-    };
-#undef PETRA_FIELD
+struct Field {
+    const char* name;
+    size_t offset;
+};
+
+/** Where the fields of a struct are, as "name=offset ...", with its size at the end. */
+template <size_t COUNT>
+jstring describe(JNIEnv* env, const Field (&fields)[COUNT], size_t structBytes) {
+    char layout[512];
     size_t used = 0;
-    for (const auto& field : FIELDS)
+    for (const Field& field : fields)
         used += static_cast<size_t>(
-                snprintf(to + used, size - used, "%s=%zu ", field.name, field.offset));
-    snprintf(to + used, size - used, "size=%zu", sizeof(State));
+                snprintf(layout + used, sizeof(layout) - used, "%s=%zu ", field.name, field.offset));
+    snprintf(layout + used, sizeof(layout) - used, "size=%zu", structBytes);
+    return env->NewStringUTF(layout);
 }
 
 }  // namespace
@@ -98,11 +94,53 @@ PETRA(jobject, state)(JNIEnv* env, jclass, jlong handle) {
     return env->NewDirectByteBuffer(&store(handle)->state, sizeof(State));
 }
 
-PETRA(jstring, layout)(JNIEnv* env, jclass) {
-    char layout[512];
-    describe(layout, sizeof(layout));
-    return env->NewStringUTF(layout);
+#define PETRA_FIELD(type, name) {#name, offsetof(type, name)}
+
+PETRA(jstring, stateLayout)(JNIEnv* env, jclass) {
+    static const Field FIELDS[] = {
+            PETRA_FIELD(State, now),
+            PETRA_FIELD(State, gcBefore),
+            PETRA_FIELD(State, coverGcBefore),
+            PETRA_FIELD(State, maxPurgeable),
+            PETRA_FIELD(State, activeMaxPurgeable),
+            PETRA_FIELD(State, watching),
+            PETRA_FIELD(State, loosePaths),
+            PETRA_FIELD(State, merges),
+            PETRA_FIELD(State, malformed),
+            PETRA_FIELD(State, purged),
+            PETRA_FIELD(State, removed),
+            PETRA_FIELD(State, expired),
+            PETRA_FIELD(State, leftovers),
+            PETRA_FIELD(State, kept),
+    };
+    return describe(env, FIELDS, sizeof(State));
 }
+
+PETRA(jstring, extentLayout)(JNIEnv* env, jclass) {
+    // As Java writes them behind the other numbers.
+    static_assert(offsetof(Extent::Bucket, localTime) == 0, "first");
+    static_assert(offsetof(Extent::Bucket, highest) == 8, "second");
+    static_assert(offsetof(Extent::Bucket, bytes) == 16, "third");
+    static const Field FIELDS[] = {
+            PETRA_FIELD(Extent, lowest),
+            PETRA_FIELD(Extent, highest),
+            PETRA_FIELD(Extent, end),
+            PETRA_FIELD(Extent, bytes),
+            PETRA_FIELD(Extent, entries),
+            PETRA_FIELD(Extent, deletions),
+            PETRA_FIELD(Extent, coverBytes),
+            PETRA_FIELD(Extent, coverFrom),
+            PETRA_FIELD(Extent, rangeFrom),
+            PETRA_FIELD(Extent, headBytes),
+            PETRA_FIELD(Extent, headHighest),
+            PETRA_FIELD(Extent, count),
+            PETRA_FIELD(Extent, buckets),
+            PETRA_FIELD(Extent, late),
+    };
+    return describe(env, FIELDS, sizeof(Extent));
+}
+
+#undef PETRA_FIELD
 
 PETRA(void, release)(JNIEnv*, jclass, jlong handle) { store(handle)->release(); }
 
@@ -215,8 +253,7 @@ PETRA(jboolean, hide)(JNIEnv* env, jclass, jlong handle, jbyteArray packed) {
 PETRA(jstring, extend)
 (JNIEnv* env, jclass, jlong iterator, jint most, jboolean loosePaths, jbyteArray head,
  jlongArray fields) {
-    constexpr jsize NUMBERS = 12 + 4 * Extent::BUCKETS;
-    static_assert(sizeof(Extent) == NUMBERS * sizeof(jlong), "as Java has it");
+    constexpr jsize NUMBERS = static_cast<jsize>(sizeof(Extent) / sizeof(jlong));
     jlong numbers[NUMBERS];
     env->GetLongArrayRegion(fields, 0, NUMBERS, numbers);
     if (env->ExceptionCheck()) return nullptr;

@@ -77,7 +77,7 @@ bool renumber(Slice value, const uint32_t* ids, size_t count, Scratch& scratch);
 
 /**
  * Of many values: microseconds of what was written, when all of it may go, and how much of it may
- * go when. Java has the same numbers in the same order.
+ * go when. All fields are of 8 bytes each: Java has them as one array.
  */
 struct Extent {
     static constexpr int BUCKETS = 16;

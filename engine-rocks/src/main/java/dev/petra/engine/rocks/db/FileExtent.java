@@ -70,12 +70,24 @@ public record FileExtent(
                     Head.NONE,
                     ImmutableLongArray.of());
 
-    private static final int AT_ONCE = 1 << 14;
+    // The fields of the native Extent, in longs, by their names there: a test compares them.
+    private static final int LOWEST = 0;
+    private static final int HIGHEST = 1;
+    private static final int END = 2;
+    private static final int BYTES = 3;
+    private static final int ENTRIES = 4;
+    private static final int DELETIONS = 5;
+    private static final int COVER_BYTES = 6;
+    private static final int COVER_FROM = 7;
+    private static final int RANGE_FROM = 8;
+    private static final int HEAD_BYTES = 9;
+    private static final int HEAD_HIGHEST = 10;
+    private static final int COUNT = 11;
+    private static final int BUCKETS = 12;
+    private static final int LATE = 60;
 
-    /** As native code has them: the numbers before the garbage, and what it needs for that. */
-    private static final int HEAD = 12;
-
-    private static final int BUCKETS = 16;
+    /** With one for each bucket, which is three longs. */
+    private static final int SIZE = LATE + (LATE - BUCKETS) / 3;
 
     /** One of which the garbage is not known. */
     public FileExtent(long lowest, long highest, long end) {
@@ -135,31 +147,32 @@ public record FileExtent(
             byte[] head,
             BooleanSupplier stopped)
             throws RocksDBException {
-        long[] fields = new long[HEAD + 4 * BUCKETS];
-        fields[0] = Long.MAX_VALUE;
-        fields[1] = fields[2] = fields[10] = Long.MIN_VALUE;
-        fields[7] = fields[8] = Long.MAX_VALUE;
+        int atOnce = 1 << 14;
+        long[] fields = new long[SIZE];
+        fields[LOWEST] = fields[COVER_FROM] = fields[RANGE_FROM] = Long.MAX_VALUE;
+        fields[HIGHEST] = fields[END] = fields[HEAD_HIGHEST] = Long.MIN_VALUE;
         while (entries.isValid()) {
             if (stopped.getAsBoolean()) return null;
-            String error = Reconciler.extend(entries, AT_ONCE, loosePaths, head, fields);
+            String error = Reconciler.extend(entries, atOnce, loosePaths, head, fields);
             if (error != null) throw new MalformedFragment(error);
         }
         entries.status();
-        int garbage = 3 * (int) fields[HEAD - 1];
+        int garbage = 3 * (int) fields[COUNT];
         return new FileExtent(
-                fields[0],
-                fields[1],
-                fields[2],
-                fields[3],
-                fields[4],
-                fields[5],
-                new Covers(fields[6], fields[7], fields[8]),
-                new Head(fields[9], fields[10]),
-                ImmutableLongArray.copyOf(fields).subArray(HEAD, HEAD + garbage).trimmed());
+                fields[LOWEST],
+                fields[HIGHEST],
+                fields[END],
+                fields[BYTES],
+                fields[ENTRIES],
+                fields[DELETIONS],
+                new Covers(fields[COVER_BYTES], fields[COVER_FROM], fields[RANGE_FROM]),
+                new Head(fields[HEAD_BYTES], fields[HEAD_HIGHEST]),
+                ImmutableLongArray.copyOf(fields).subArray(BUCKETS, BUCKETS + garbage).trimmed());
     }
 
+    /** All fields before the count, and the garbage. */
     byte[] encode() {
-        ByteBuffer out = ByteBuffer.allocate((HEAD - 1 + garbage.length()) * Long.BYTES);
+        ByteBuffer out = ByteBuffer.allocate((COUNT + garbage.length()) * Long.BYTES);
         out.putLong(lowest).putLong(highest).putLong(end);
         out.putLong(bytes).putLong(entries).putLong(deletions);
         out.putLong(covers.bytes).putLong(covers.from).putLong(covers.rangesFrom);
@@ -174,7 +187,7 @@ public record FileExtent(
         long highest = in.getLong();
         long end = in.getLong();
         // As versions before wrote it: three numbers, or six and the garbage.
-        if (in.remaining() / Long.BYTES % 3 != (HEAD - 1) % 3)
+        if (in.remaining() / Long.BYTES % 3 != COUNT % 3)
             return new FileExtent(lowest, highest, end);
         long all = in.getLong();
         long entries = in.getLong();

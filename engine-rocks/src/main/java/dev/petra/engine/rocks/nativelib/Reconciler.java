@@ -172,7 +172,7 @@ public final class Reconciler implements AutoCloseable {
      * @param loosePaths whether paths that differ in bytes may be one to Cassandra
      * @param head the position of the partition that the first key is in the middle of; empty for
      *     none
-     * @param fields those of the native {@code Extent}, in its order
+     * @param fields all of the native {@code Extent}
      * @return what is malformed, or null
      */
     public static @Nullable String extend(
@@ -333,7 +333,10 @@ public final class Reconciler implements AutoCloseable {
     private static native ByteBuffer state(long handle);
 
     /** Where the fields of the native State are: "name=offset name=offset ... size=bytes". */
-    static native String layout();
+    static native String stateLayout();
+
+    /** The same of the native Extent. */
+    static native String extentLayout();
 
     private static native void release(long handle);
 
