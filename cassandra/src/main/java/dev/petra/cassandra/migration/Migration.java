@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.cassandra.migration;
 
-import com.google.common.util.concurrent.RateLimiter;
 import dev.petra.cassandra.table.CompactionInfos;
 import dev.petra.cassandra.table.TableGenerations;
+import dev.petra.cassandra.table.Throttle;
 import java.time.Duration;
 import java.util.Arrays;
 import java.util.HashSet;
@@ -171,9 +171,7 @@ public abstract class Migration {
     final void moved(long bytes) {
         if (bytes <= 0) return;
         doneBytes.addAndGet(bytes);
-        RateLimiter limiter = CompactionManager.instance.getRateLimiter();
-        for (long left = bytes; left > 0; left -= Integer.MAX_VALUE)
-            limiter.acquire((int) Math.min(left, Integer.MAX_VALUE));
+        Throttle.asCompactions(bytes, this::isHalted);
     }
 
     private final class Progress extends CompactionInfo.Holder {

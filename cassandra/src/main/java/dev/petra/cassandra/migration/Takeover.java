@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.cassandra.migration;
 
-import com.google.common.util.concurrent.RateLimiter;
 import dev.petra.cassandra.engine.EngineKey;
 import dev.petra.cassandra.engine.Engines;
 import dev.petra.cassandra.host.Host;
@@ -12,6 +11,7 @@ import dev.petra.cassandra.table.EngineMemtable;
 import dev.petra.cassandra.table.EngineMemtables;
 import dev.petra.cassandra.table.TableGenerations;
 import dev.petra.cassandra.table.TableRegistry;
+import dev.petra.cassandra.table.Throttle;
 import dev.petra.cassandra.table.Truncation;
 import java.time.Duration;
 import java.util.Map;
@@ -23,7 +23,6 @@ import java.util.concurrent.TimeUnit;
 import java.util.function.Consumer;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.ColumnFamilyStore.FlushReason;
-import org.apache.cassandra.db.compaction.CompactionManager;
 import org.apache.cassandra.db.compaction.TimeWindowCompactionStrategy;
 import org.apache.cassandra.db.memtable.Memtable;
 import org.apache.cassandra.io.FSError;
@@ -48,9 +47,6 @@ final class Takeover {
 
     /** How often the switch is tried: whenever an SSTable came meanwhile, once more. */
     private static final int ATTEMPTS = 60;
-
-    /** What is asked of the limiter at once. */
-    private static final int CHUNK = 1 << 20;
 
     /** How long SSTables that came by a stream may take to be copied to the shadow. */
     private static final Duration CATCH_UP_PATIENCE = Duration.ofMinutes(10);
@@ -304,13 +300,13 @@ final class Takeover {
         }
     }
 
-    /** As {@code compaction_throughput} wants it. In chunks: a compaction waits for one at most. */
     private void throttle(long bytes) {
-        RateLimiter limiter = CompactionManager.instance.getRateLimiter();
-        for (long left = bytes; left > 0; left -= CHUNK) {
-            check();
-            limiter.acquire((int) Math.min(left, CHUNK));
-        }
+        Throttle.asCompactions(
+                bytes,
+                () -> {
+                    check();
+                    return false;
+                });
     }
 
     private String configuration() {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.cassandra.shadow;
 
-import com.google.common.util.concurrent.RateLimiter;
 import dev.petra.cassandra.sstable.PartitionBatches;
 import dev.petra.cassandra.table.CompactionInfos;
 import dev.petra.cassandra.table.EngineMemtable;
+import dev.petra.cassandra.table.Throttle;
 import dev.petra.engine.TableStore;
 import java.io.IOException;
 import java.lang.ref.WeakReference;
@@ -89,9 +89,6 @@ final class ShadowCopy extends ShadowStore implements INotificationConsumer {
     static final Duration SOON = Duration.ofSeconds(1);
 
     static final long NOT_CAUGHT_UP = -1;
-
-    /** What is asked of the limiter at once. */
-    private static final int CHUNK = 64 << 10;
 
     /** After {@code nodetool stop}. */
     static final Duration LATER = Duration.ofSeconds(10);
@@ -663,11 +660,9 @@ final class ShadowCopy extends ShadowStore implements INotificationConsumer {
         return isHalted() || progress.isStopRequested();
     }
 
-    /** As {@code compaction_throughput} wants it. In chunks: a compaction waits for one at most. */
+    /** As {@code compaction_throughput} wants it. */
     void throttle(long bytes, Progress progress) {
-        RateLimiter limiter = CompactionManager.instance.getRateLimiter();
-        for (long left = bytes; left > 0 && !isHalted(progress); left -= CHUNK)
-            limiter.acquire((int) Math.min(left, CHUNK));
+        Throttle.asCompactions(bytes, () -> isHalted(progress));
         if (bytes > 0) copiedBytes.addAndGet(bytes);
     }
 

@@ -3,6 +3,7 @@ package dev.petra.cassandra.shadow;
 
 import com.google.common.util.concurrent.RateLimiter;
 import dev.petra.cassandra.table.CompactionInfos;
+import dev.petra.cassandra.table.Throttle;
 import java.util.ArrayList;
 import java.util.EnumMap;
 import java.util.List;
@@ -48,9 +49,6 @@ public abstract class TableComparison {
 
     /** Bytes in a second where {@code compaction_throughput} has no limit. */
     private static final double UNLIMITED = 16 << 20;
-
-    /** What is asked of the limiter at once. */
-    private static final int CHUNK = 64 << 10;
 
     private static final int SHOWN_KEYS = 10;
 
@@ -420,10 +418,8 @@ public abstract class TableComparison {
     void throttle(long bytes) throws Ended {
         double rate = bytesPerSecond(DatabaseDescriptor.getCompactionThroughputBytesPerSec());
         if (limiter.getRate() != rate) limiter.setRate(rate);
-        for (long left = bytes; left > 0; left -= CHUNK) {
-            limiter.acquire((int) Math.min(left, CHUNK));
-            check();
-        }
+        Throttle.await(limiter, bytes, () -> end() != null);
+        check();
     }
 
     /**
