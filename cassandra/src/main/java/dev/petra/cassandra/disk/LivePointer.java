@@ -41,7 +41,7 @@ final class LivePointer {
         String text = ChecksummedText.read(file, MEND);
         if (text == null) return OptionalLong.empty();
         // "13" and a line feed, cut off, may be "1": what is dead may be there under that number.
-        if (text.matches("[1-9][0-9]{0,17}"))
+        if (text.matches(StoreLocation.GENERATION))
             throw new CorruptStoreException(
                     file
                             + " must end with a line feed, but holds '"
@@ -49,7 +49,7 @@ final class LivePointer {
                             + "' alone: it may be the beginning of another number. "
                             + MEND);
         String number = text.endsWith("\n") ? text.substring(0, text.length() - 1) : text;
-        if (!number.matches("[1-9][0-9]{0,17}"))
+        if (!number.matches(StoreLocation.GENERATION))
             throw new CorruptStoreException(
                     file
                             + " must hold one number, the generation of the table that is alive,"

@@ -62,6 +62,9 @@ public final class StoreLocation {
      */
     static final String ASIDE = "PETRA_ASIDE";
 
+    /** A pattern of what the folder of a generation is called: its number, from 1 on. */
+    public static final String GENERATION = "[1-9][0-9]{0,17}";
+
     private static final String MANIFEST = "manifest.json";
 
     private final Path tableDirectory;
@@ -239,7 +242,7 @@ public final class StoreLocation {
     }
 
     private static boolean isNameOfGeneration(Path entry) {
-        return String.valueOf(entry.getFileName()).matches("[1-9][0-9]{0,17}");
+        return String.valueOf(entry.getFileName()).matches(GENERATION);
     }
 
     private static long number(Path generation) {

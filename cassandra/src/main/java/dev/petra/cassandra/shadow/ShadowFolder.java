@@ -125,7 +125,7 @@ final class ShadowFolder {
         try (DirectoryStream<Path> entries = Files.newDirectoryStream(root)) {
             for (Path entry : entries) {
                 String name = String.valueOf(entry.getFileName());
-                if (name.matches("[1-9][0-9]{0,17}")) found.add(Long.parseLong(name));
+                if (name.matches(StoreLocation.GENERATION)) found.add(Long.parseLong(name));
             }
         } catch (IOException e) {
             throw new FSReadError(e, root.toString());
@@ -259,7 +259,7 @@ final class ShadowFolder {
 
     private static @Nullable Closed parse(List<String> lines) {
         if (lines.size() < 3
-                || !lines.get(0).matches(COPY + "[1-9][0-9]{0,17}")
+                || !lines.get(0).matches(COPY + StoreLocation.GENERATION)
                 || !lines.get(1).matches(GC_BEFORE + "-?[0-9]{1,18}")
                 || !lines.get(2).matches(LATEST + "[0-9]{1,18}")) return null;
         int sstables = 3;
