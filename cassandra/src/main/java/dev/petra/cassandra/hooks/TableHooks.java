@@ -142,7 +142,7 @@ public final class TableHooks {
             table.generation().stores().countTruncation();
             EngineMemtables.forgetAll(cfs, table.generation());
             // With auto_snapshot off Cassandra has already dropped it, before it came here.
-            // One without rows may have parts that are about to come into it.
+            // One without rows may have slices that are about to come into it.
             if (!table.isClean() || table.generation().hasStore()) dumped = cfs.dumpMemtable();
         }
         FBUtilities.waitOnFuture(dumped);

@@ -11,7 +11,7 @@ import java.util.UUID;
 import org.apache.cassandra.schema.TableId;
 import org.junit.jupiter.api.Test;
 
-/** What nodes tell each other of the tables that they take as parts. */
+/** What nodes tell each other of the tables that they take as slices. */
 class StreamCapabilitiesTest {
     private static List<TableId> tables(int from, int to) {
         List<TableId> tables = new ArrayList<>();

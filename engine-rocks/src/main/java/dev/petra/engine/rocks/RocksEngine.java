@@ -50,7 +50,7 @@ import org.slf4j.LoggerFactory;
 /** What all stores of a process share. */
 final class RocksEngine implements StorageEngine {
     /** About how many files a receiver writes for a slice. */
-    private static final int SLICE_PARTS = 8;
+    private static final int SLICE_FILES = 8;
 
     private static final Logger logger = LoggerFactory.getLogger(RocksEngine.class);
 
@@ -241,7 +241,7 @@ final class RocksEngine implements StorageEngine {
 
     @Override
     public long sliceBytes() {
-        return SLICE_PARTS * settings.streamPart();
+        return SLICE_FILES * settings.streamPart();
     }
 
     @Override

@@ -4,7 +4,7 @@ package dev.petra.engine.rocks;
 import java.util.Map;
 
 /**
- * The same rules with every value apart from its row, tiny blocks, tiny write buffers, tiny parts
+ * The same rules with every value apart from its row, tiny blocks, tiny write buffers, tiny files
  * of streams, direct reads and compaction by size.
  */
 class LargeCellsConformanceTest extends RocksEngineConformanceTest {

@@ -319,7 +319,7 @@ class LargeCellsTest {
 
     /** Every large cell would be looked at in vain, and all be taken for no garbage. */
     @Test
-    void nothingIsSweptWhilePartsArriveAndThenItIs() throws Exception {
+    void nothingIsSweptWhileFilesArriveAndThenItIs() throws Exception {
         Tables.context(store).filesBegin();
         overwrite(20, 1, 61);
         assertThat(Tables.tick(store)).isFalse();

@@ -494,12 +494,11 @@ import java.nio.file.StandardOpenOption;
     }
 
     /**
-     * A table that is truncated, moved out of its engine or dropped while parts come to it, at
-     * whatever moment (issue 19, A1): at once, or later, when parts are looked through, or live
-     * already.
+     * A table that is truncated, moved out of its engine or dropped while slices come to it, at
+     * whatever moment: at once, or later, when they are looked through, or live already.
      */
     @Test
-    void aTableEndsWhileItsPartsCome() throws Exception {
+    void aTableEndsWhileItsSlicesCome() throws Exception {
         System.out.println("LoadIT: -Dpetra.seed=" + SEED);
         Random random = new Random(SEED);
         createSimple("large");
@@ -537,7 +536,7 @@ import java.nio.file.StandardOpenOption;
         for (int i = 0; i < all.size(); i++) {
             String table = "end" + i;
             long end = System.nanoTime() + PATIENCE.toNanos();
-            while (!hasParts(table)) {
+            while (!hasStaged(table)) {
                 if (loads.isDone()) throw new AssertionError(loads.join().toString());
                 assertThat(System.nanoTime()).as("slices come to " + table).isLessThan(end);
                 TimeUnit.MILLISECONDS.sleep(10);
@@ -570,7 +569,7 @@ import java.nio.file.StandardOpenOption;
                         + " (p int PRIMARY KEY, v blob) WITH memtable = 'rocks'");
     }
 
-    /** So many that one node owns: parts come to nobody else. */
+    /** So many that one node owns: slices come to nobody else. */
     private static List<Integer> keysOf(TestNode node) {
         TokenMap tokens = session.getMetadata().getTokenMap().orElseThrow();
         return IntStream.iterate(0, p -> p + 1)
@@ -588,7 +587,7 @@ import java.nio.file.StandardOpenOption;
                 .toList();
     }
 
-    private static boolean hasParts(String table) {
+    private static boolean hasStaged(String table) {
         try (var files = Files.walk(TableFiles.of(first, "ks", table).stores())) {
             return files.anyMatch(file -> file.toString().matches(".*/rocksdb/1/streams/.*[.]sst"));
         } catch (IOException | UncheckedIOException e) {

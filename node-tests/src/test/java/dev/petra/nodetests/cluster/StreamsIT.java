@@ -88,7 +88,7 @@ class StreamsIT {
                                 "1MiB/s"));
     }
 
-    /** Parts of all tables come beside each other, and it takes long until one is whole. */
+    /** Slices of all tables come beside each other, and it takes long until one is whole. */
     private static NodeConfig.Builder besideEachOther(NodeConfig.Builder options) {
         return tokens(OF_SEED)
                 .apply(options)
@@ -245,7 +245,7 @@ class StreamsIT {
     }
 
     /**
-     * One after the other on one node, to which parts of three tables come: that a later session
+     * One after the other on one node, to which slices of three tables come: that a later session
      * completes the bootstrap, others have as well.
      */
     @Test
@@ -325,7 +325,7 @@ class StreamsIT {
                 () -> newcomer.process().logSinceStart().contains("Starting to bootstrap"));
     }
 
-    /** While parts of the table are staged and more arrive, which the newcomer refuses then. */
+    /** While slices of the table are staged and more arrive, which the newcomer refuses then. */
     private void aTableLeavesTheEngine(TestNode sender, TestNode newcomer) throws Exception {
         awaitStaged("altered");
         execute(sender, "ALTER TABLE ks.altered WITH memtable = 'default'");
@@ -336,9 +336,8 @@ class StreamsIT {
     }
 
     /**
-     * While parts of the table are staged and more arrive. What the newcomer then does depends on
-     * whether it hears of it before the last part: its bootstrap completes, or fails and is
-     * resumed.
+     * While slices of the table are staged and more arrive. What the newcomer then does depends on
+     * whether it hears of it before the last one: its bootstrap completes, or fails and is resumed.
      */
     private void aTableIsDropped(TestNode sender, TestNode newcomer) throws Exception {
         // Of the session before, in which the other table was refused, all of it may be live.
@@ -363,7 +362,7 @@ class StreamsIT {
             for (TestNode node : List.of(seed.node(), newcomer)) node.nodetool("cleanup", "ks");
             assertThat(content(session, "altered")).isEqualTo(seed.content("altered"));
         }
-        // Neither live rows of the tables nor parts lie on the newcomer in an engine.
+        // Neither live rows of the tables nor slices lie on the newcomer in an engine.
         for (String table : List.of("altered", "dropped")) {
             Path stores = new TableFiles(second.resolve("data"), "ks", table).stores();
             TestNode.await(stores + " goes", PATIENCE, () -> !Files.exists(stores));
@@ -392,7 +391,7 @@ class StreamsIT {
     /**
      * The newcomer asks for what it has no room for, and the seed is sent it when the newcomer
      * leaves. Neither may use more than five millionths of what is free. Between the two, a table
-     * is truncated while parts of it come.
+     * is truncated while slices of it come.
      */
     @Test
     @OneOf(variants = "StreamsIT, no room", of = 2, number = 1)
@@ -443,7 +442,7 @@ class StreamsIT {
     private static final Pattern OF_WHICH =
             Pattern.compile("of which table ks[.](t|emptied) needs");
 
-    /** While parts of the table are staged and more arrive. */
+    /** While slices of the table are staged and more arrive. */
     private void aTableIsTruncated(TestNode sender, TestNode newcomer) throws Exception {
         CompletableFuture<Boolean> resumed = resume(newcomer);
         awaitStaged("emptied");

@@ -55,7 +55,7 @@ class StreamBenchIT {
     private final int seedPort = FreePorts.next();
 
     private NodeConfig.Builder options(
-            NodeConfig.Builder options, boolean parts, boolean zeroCopy) {
+            NodeConfig.Builder options, boolean slices, boolean zeroCopy) {
         Map<String, Object> yaml = new HashMap<>();
         yaml.put("stream_entire_sstables", zeroCopy);
         yaml.put("stream_throughput_outbound", "0MiB/s");
@@ -66,7 +66,7 @@ class StreamBenchIT {
                 .yaml(yaml)
                 .engineParameters(Map.of("engine", "rocks", "memory", "512MiB"))
                 .jvmOptions(TestNode.measured(1024))
-                .jvmOptions("-Dpetra.stream.slices=" + parts);
+                .jvmOptions("-Dpetra.stream.slices=" + slices);
     }
 
     private static void load(CqlSession session, String memtable, int replicas, long bytes)
@@ -168,13 +168,13 @@ class StreamBenchIT {
         "skiplist, true,  true",
         "skiplist, true,  false"
     })
-    void aBootstrap(String memtable, boolean parts, boolean zeroCopy, @TempDir Path directory)
+    void aBootstrap(String memtable, boolean slices, boolean zeroCopy, @TempDir Path directory)
             throws Exception {
         long bytes = Long.getLong("petra.stream.mib") << 20;
         Path first = Files.createDirectory(directory.resolve("1"));
         Path second = Files.createDirectory(directory.resolve("2"));
         try (TestNode seed =
-                TestNode.start(first, of -> options(of, parts, zeroCopy).storagePort(seedPort))) {
+                TestNode.start(first, of -> options(of, slices, zeroCopy).storagePort(seedPort))) {
             try (CqlSession session = seed.session()) {
                 load(session, memtable, 1, bytes);
             }
@@ -186,7 +186,7 @@ class StreamBenchIT {
                 traffic.percentiles();
                 TimeUnit.SECONDS.sleep(QUIET_SECONDS);
                 String quietly = traffic.percentiles();
-                measure(seed, second, traffic, quietly, memtable, parts, zeroCopy);
+                measure(seed, second, traffic, quietly, memtable, slices, zeroCopy);
             }
         }
     }
@@ -197,14 +197,14 @@ class StreamBenchIT {
             LiveTraffic traffic,
             String quietly,
             String memtable,
-            boolean parts,
+            boolean slices,
             boolean zeroCopy)
             throws Exception {
         try (TestNode newcomer =
                 TestNode.begin(
                         second,
                         of ->
-                                options(of, parts, zeroCopy)
+                                options(of, slices, zeroCopy)
                                         .seeds(List.of("127.0.0.1:" + seedPort)))) {
             newcomer.awaitLog("Executing streaming plan for Bootstrap", PATIENCE);
             traffic.percentiles();
@@ -227,11 +227,11 @@ class StreamBenchIT {
                             .sum();
             double seconds = (live - started) / 1e9;
             System.out.printf(
-                    "StreamBenchIT: memtable=%s parts=%s zeroCopy=%s received=%.0f MB in %.1f s"
+                    "StreamBenchIT: memtable=%s slices=%s zeroCopy=%s received=%.0f MB in %.1f s"
                             + " = %.1f MB/s, quiet after %.1f s, CPU %.1f s of both nodes,"
                             + " newcomer wrote %.2f x; reads before: %s, meanwhile: %s%n",
                     memtable,
-                    parts,
+                    slices,
                     zeroCopy,
                     megabytes,
                     seconds,

@@ -65,7 +65,7 @@ final class SliceCursor implements SliceReader {
 
     private static final int ENTRY_HEAD = 2 * Integer.BYTES;
 
-    /** Partitions that are larger than so many parts are seen in pieces by the receiver, too. */
+    /** Partitions larger than so many of the receiver's files are seen in pieces there, too. */
     private static final int STEP = 8;
 
     private final RangeSource source;
@@ -228,7 +228,7 @@ final class SliceCursor implements SliceReader {
     }
 
     /** The lease has given everything that it had. */
-    private void endPart() {
+    private void leaseGiven() {
         byte[] next = Objects.requireNonNull(until);
         rowsShare = (double) bytes / (bytes + largeBytes);
         if (Arrays.equals(next, ranges.get(range).to())) {
@@ -289,7 +289,7 @@ final class SliceCursor implements SliceReader {
             long most = hasLarge ? Math.min(part, MOST_ROWS_BESIDE_LARGE) : part;
             if (isComplete || bytes >= STEP * most) until = rest;
         }
-        if (until != null && !hasLarge) endPart();
+        if (until != null && !hasLarge) leaseGiven();
         return given();
     }
 
@@ -306,7 +306,7 @@ final class SliceCursor implements SliceReader {
         if (!fill(BlockKind.LARGE)) return null;
         cut(limit);
         largeBytes += filled;
-        if (rest == null || Arrays.compareUnsigned(rest, limit) >= 0) endPart();
+        if (rest == null || Arrays.compareUnsigned(rest, limit) >= 0) leaseGiven();
         return lastEntry == 0 ? null : given();
     }
 

@@ -879,7 +879,7 @@ class PurgeRoundTest extends PurgeFixture {
     }
 
     @Test
-    void nothingGoesWhilePartsArrive() throws RocksDBException {
+    void nothingGoesWhileFilesArrive() throws RocksDBException {
         open();
         fill(100);
         delete(0, 100, 1);

@@ -30,7 +30,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.rocksdb.RocksDBException;
 
-/** A bootstrap: hundreds of parts come to a table that is written to all the while. */
+/** A bootstrap: hundreds of files come to a table that is written to all the while. */
 class IngestUnderWritesTest {
     private static final TableMetadata TABLE =
             Tables.table(

@@ -132,7 +132,7 @@ class StreamIngestTest {
             assertThatThrownBy(in::verify).isInstanceOf(IOException.class);
             Files.delete(inTheWay);
             in.verify();
-            // The table is held while parts become live: nothing is written anew then.
+            // The table is held while files become live: nothing is written anew then.
             for (Path file : files) Files.createDirectory(renumbered(file));
             while (in.ingest()) in.prepare();
         }
