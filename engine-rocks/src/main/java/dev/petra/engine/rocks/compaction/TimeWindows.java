@@ -61,9 +61,9 @@ public final class TimeWindows {
     }
 
     /** Lets go what has expired, and merges what should be. */
-    public synchronized void run(Database database, CompactionSettings shape)
+    public synchronized void run(Database database, CompactionSettings settings)
             throws RocksDBException {
-        TimeWindow window = shape.window();
+        TimeWindow window = settings.window();
         // The table was altered since somebody asked whether this is due.
         if (window == null) return;
         lookAt = System.nanoTime() + TimeUnit.SECONDS.toNanos(window.checkSeconds());
@@ -72,7 +72,7 @@ public final class TimeWindows {
         for (int merges = 0; merges < MERGES; merges++) {
             List<LiveFileMetaData> files = database.dataFiles();
             if (!learn(database, files)) return;
-            List<String> picked = pick(levelZero(files), window, shape);
+            List<String> picked = pick(levelZero(files), window, settings);
             if (picked.isEmpty() || !held.haveRoom(database, picked)) return;
             if (!held.areWhole(database, picked, database.compactions::isClosing)) {
                 // Others are merged without it.
@@ -120,7 +120,8 @@ public final class TimeWindows {
      * @param files the newest first, as RocksDB has them
      * @return the names of two or more; none if there is nothing to do
      */
-    static List<String> pick(List<Candidate> files, TimeWindow window, CompactionSettings shape) {
+    static List<String> pick(
+            List<Candidate> files, TimeWindow window, CompactionSettings settings) {
         long newest =
                 files.stream()
                         .mapToLong(file -> window.number(file.highest))
@@ -136,8 +137,8 @@ public final class TimeWindows {
                     && window.number(files.get(to).highest) == number) to++;
             List<String> picked =
                     number < newest
-                            ? names(files.subList(from, Math.min(to, from + shape.most())))
-                            : alike(files.subList(from, to), shape);
+                            ? names(files.subList(from, Math.min(to, from + settings.most())))
+                            : alike(files.subList(from, to), settings);
             if (picked.size() > 1) return picked;
             from = to;
         }
@@ -145,14 +146,14 @@ public final class TimeWindows {
     }
 
     /** The first neighbours of which each is not much larger than all before it together. */
-    private static List<String> alike(List<Candidate> files, CompactionSettings shape) {
-        for (int from = 0; from + shape.fewest() <= files.size(); from++) {
+    private static List<String> alike(List<Candidate> files, CompactionSettings settings) {
+        for (int from = 0; from + settings.fewest() <= files.size(); from++) {
             long bytes = files.get(from).bytes;
             int to = from + 1;
-            while (to < Math.min(files.size(), from + shape.most())
-                    && files.get(to).bytes <= bytes * (100 + shape.tolerance()) / 100)
+            while (to < Math.min(files.size(), from + settings.most())
+                    && files.get(to).bytes <= bytes * (100 + settings.tolerance()) / 100)
                 bytes += files.get(to++).bytes;
-            if (to - from >= shape.fewest()) return names(files.subList(from, to));
+            if (to - from >= settings.fewest()) return names(files.subList(from, to));
         }
         return List.of();
     }

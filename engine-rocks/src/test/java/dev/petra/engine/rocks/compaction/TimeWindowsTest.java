@@ -191,11 +191,11 @@ class TimeWindowsTest {
         assertThat(entries()).isEqualTo(10);
     }
 
-    private static CompactionSettings shape(int fewest, int most) {
+    private static CompactionSettings settings(int fewest, int most) {
         return new CompactionSettings(true, 10, 1, fewest, most, 50, new TimeWindow(100, 1));
     }
 
-    private static List<String> pick(CompactionSettings shape, long... bytesAndHighest) {
+    private static List<String> pick(CompactionSettings settings, long... bytesAndHighest) {
         List<Candidate> files = new ArrayList<>();
         for (int i = 0; i < bytesAndHighest.length; i += 2)
             files.add(
@@ -204,32 +204,34 @@ class TimeWindowsTest {
                             Math.abs(bytesAndHighest[i]),
                             bytesAndHighest[i + 1],
                             bytesAndHighest[i] < 0));
-        return TimeWindows.pick(files, new TimeWindow(100, 1), shape);
+        return TimeWindows.pick(files, new TimeWindow(100, 1), settings);
     }
 
     @Test
     void neighboursOfAWindowArePicked() {
-        assertThat(pick(shape(4, 32))).isEmpty();
-        assertThat(pick(shape(4, 32), 10, 250, 10, 150, 10, 50)).isEmpty();
+        assertThat(pick(settings(4, 32))).isEmpty();
+        assertThat(pick(settings(4, 32), 10, 250, 10, 150, 10, 50)).isEmpty();
         // Too few of the newest window, all of the one before.
-        assertThat(pick(shape(4, 32), 10, 250, 10, 210, 10, 199, 9999, 100, 1, 50))
+        assertThat(pick(settings(4, 32), 10, 250, 10, 210, 10, 199, 9999, 100, 1, 50))
                 .containsExactly("2", "3");
-        assertThat(pick(shape(2, 32), 10, 250, 10, 210, 10, 199)).containsExactly("0", "1");
+        assertThat(pick(settings(2, 32), 10, 250, 10, 210, 10, 199)).containsExactly("0", "1");
         // Not across one of another window, and not with one that is being merged.
-        assertThat(pick(shape(4, 32), 1, 250, 1, 150, 1, 50, 1, 151)).isEmpty();
-        assertThat(pick(shape(4, 32), 1, 250, 1, 150, -1, 151, 1, 151)).isEmpty();
-        assertThat(pick(shape(4, 3), 1, 250, 1, 150, 1, 151, 1, 152, 1, 153))
+        assertThat(pick(settings(4, 32), 1, 250, 1, 150, 1, 50, 1, 151)).isEmpty();
+        assertThat(pick(settings(4, 32), 1, 250, 1, 150, -1, 151, 1, 151)).isEmpty();
+        assertThat(pick(settings(4, 3), 1, 250, 1, 150, 1, 151, 1, 152, 1, 153))
                 .containsExactly("1", "2", "3");
-        assertThat(pick(shape(4, 32), 1, -1, 1, -100, 1, -101, 1, -200)).containsExactly("2", "3");
+        assertThat(pick(settings(4, 32), 1, -1, 1, -100, 1, -101, 1, -200))
+                .containsExactly("2", "3");
     }
 
     @Test
     void ofTheNewestWindowThoseOfLikeSizeArePicked() {
         // 30 is more than half as large again as what comes before it.
-        assertThat(pick(shape(3, 32), 10, 1, 10, 1, 31, 1, 30, 1, 30, 1, 99, 1))
+        assertThat(pick(settings(3, 32), 10, 1, 10, 1, 31, 1, 30, 1, 30, 1, 99, 1))
                 .containsExactly("2", "3", "4", "5");
-        assertThat(pick(shape(3, 32), 10, 1, 10, 1, 30, 1, 200, 1)).containsExactly("0", "1", "2");
-        assertThat(pick(shape(3, 32), 1, 1, 2, 1, 5, 1, 13, 1)).isEmpty();
+        assertThat(pick(settings(3, 32), 10, 1, 10, 1, 30, 1, 200, 1))
+                .containsExactly("0", "1", "2");
+        assertThat(pick(settings(3, 32), 1, 1, 2, 1, 5, 1, 13, 1)).isEmpty();
     }
 
     // What expires

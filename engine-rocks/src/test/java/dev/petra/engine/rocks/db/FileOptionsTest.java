@@ -376,7 +376,7 @@ class FileOptionsTest {
                 "'class': 'UnifiedCompactionStrategy', 'scaling_parameters': '-3' | false 5 64 4 32"
                         + " 50",
             })
-    void compaction(String options, String shape) {
+    void compaction(String options, String settings) {
         CompactionSettings actual =
                 CompactionSettings.of(
                         defined("compaction = {" + options + "}").metadata().params.compaction,
@@ -390,7 +390,7 @@ class FileOptionsTest {
                                 Integer.toString(actual.fewest()),
                                 Integer.toString(actual.most()),
                                 Integer.toString(actual.tolerance())))
-                .isEqualTo(shape);
+                .isEqualTo(settings);
     }
 
     /** Of the rows' column family, as RocksDB writes them down. */
