@@ -33,9 +33,7 @@ import org.apache.cassandra.schema.TableMetadata;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 
-/**
- * What a record of the commit log relies on is synced before the record is valid (issue 19, A6).
- */
+/** What a record of the commit log relies on is synced before the record is valid. */
 class CommitLogOrderTest {
     private static final TableId A = TableId.fromUUID(new UUID(0, 1));
     private static final TableId B = TableId.fromUUID(new UUID(0, 2));

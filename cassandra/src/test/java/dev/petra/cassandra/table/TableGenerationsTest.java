@@ -1214,7 +1214,7 @@ class TableGenerationsTest {
         public void close() {}
     }
 
-    /** Issue 19, A1: they were verified with what the dropped store had freed. */
+    /** They were verified with what the dropped store had freed. */
     @Test
     void aStreamForAGenerationThatIsDeadIsNotEvenVerified() throws IOException {
         List<Consumer<TableGenerations>> ends =

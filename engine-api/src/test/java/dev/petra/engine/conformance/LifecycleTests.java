@@ -368,7 +368,7 @@ public interface LifecycleTests {
 
     // Iterators
 
-    /** Issue 19, A8: one that went on after it was closed read memory that was another's. */
+    /** One that went on after it was closed read memory that was another's. */
     @Test
     default void aClosedPartitionIteratorRefusesToGoOnAndHarmsNoOther() {
         TestTable table = WriteTests.rows();

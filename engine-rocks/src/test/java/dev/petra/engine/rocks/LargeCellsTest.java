@@ -249,7 +249,7 @@ class LargeCellsTest {
         }
     }
 
-    /** Issue 19, B10: without a tombstone nothing was ever due. */
+    /** Without a tombstone nothing was ever due. */
     @Test
     void whatIsOverwrittenGoesByItselfOnceItIsMuch() throws Exception {
         byte[] noise = new byte[20_000];

@@ -449,7 +449,7 @@ class RocksandraTest {
         assertThat(live("k")).isEmpty();
     }
 
-    /** Repair comes with its own issue; it compares what scans give, whatever was compacted. */
+    /** Repair compares what scans give, whatever was compacted. */
     @Test
     void r19scansGiveRepairTheSameBeforeAndAfterCompaction() {
         open();

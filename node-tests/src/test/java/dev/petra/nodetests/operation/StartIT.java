@@ -459,8 +459,8 @@ class StartIT {
     }
 
     /**
-     * Issue 19, A6 and A2: a transaction is synced before the commit log can say that it was
-     * committed; and what was synced is there, or the table says that it is not.
+     * A transaction is synced before the commit log can say that it was committed; and what was
+     * synced is there, or the table says that it is not.
      */
     @Test
     void damageInASyncedLogIsNotTakenForItsEnd(@TempDir Path other) throws Exception {

@@ -367,7 +367,7 @@ class PurgeTest {
         assertThat(stored()).isEmpty();
     }
 
-    /** Issue 19, A3: what a compaction had removed, and not shown yet, went all the same. */
+    /** What a compaction had removed, and not shown yet, went all the same. */
     @Test
     void aPurgeUnderWayLetsNothingGoOnceTheHostForbidsIt() throws Exception {
         forbidInTheMiddle(() -> mayPurge.set(false));
@@ -725,7 +725,7 @@ class PurgeTest {
         return deleted;
     }
 
-    /** Issue 19, A5: why {@code DependenciesTest} forbids them. */
+    /** Why {@code ArchitectureTest} forbids them. */
     @Test
     void aSnapshotOfRocksDbsWouldShowWhatIsDeleted() throws RocksDBException {
         open();
@@ -829,7 +829,7 @@ class PurgeTest {
         return position.copy(0, position.position());
     }
 
-    /** Issue 19, B17: as of a queue; within their grace, and though the host forbids any purge. */
+    /** As of a queue; within their grace, and though the host forbids any purge. */
     @Test
     void rangeTombstonesThatNewerOnesHideGoOnceTheyAreMany() throws Exception {
         mayPurge.set(false);

@@ -30,10 +30,7 @@ import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/**
- * Issue 19, B13: each value above half a megabyte allocated a direct buffer, which only a full
- * collection freed.
- */
+/** Each value above half a megabyte allocated a direct buffer that only a full collection freed. */
 class LargeBuffersTest {
     private static final BufferPoolMXBean DIRECT =
             ManagementFactory.getPlatformMXBeans(BufferPoolMXBean.class).stream()

@@ -10,7 +10,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
-/** Issue 19, D: no block that a peer sends ends the process, or leaves anything in the store. */
+/** No block that a peer sends ends the process, or leaves anything in the store. */
 class BlockFuzzTest {
     private static final long SECONDS = Long.getLong("petra.block.fuzz.seconds", 10);
     private static final long SEED = Long.getLong("petra.block.fuzz.seed", System.nanoTime());

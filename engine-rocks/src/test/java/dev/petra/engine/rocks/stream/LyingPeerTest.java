@@ -42,8 +42,8 @@ import org.junit.jupiter.api.io.TempDir;
 import org.rocksdb.Options;
 
 /**
- * Issue 19, D: a peer whose blocks are whole, and whose entries are none that a store writes. Each
- * is refused by name before anything is live.
+ * A peer whose blocks are whole, and whose entries are none that a store writes. Each is refused by
+ * name before anything is live.
  */
 class LyingPeerTest {
     private final TestTable table = Peer.table("");

@@ -34,7 +34,7 @@ import org.rocksdb.RocksDBException;
 
 /**
  * What was synced is there after a restart, or the store does not open and says which file is
- * damaged (issue 19, A2): never fewer rows, and never without the files that could tell more.
+ * damaged: never fewer rows, and never without the files that could tell more.
  */
 class LogDamageTest {
     private static final TableMetadata TABLE =

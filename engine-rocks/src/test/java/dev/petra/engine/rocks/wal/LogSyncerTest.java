@@ -24,7 +24,7 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** Tables are synced beside each other, and only those that need it (issue 19, B16 and A6). */
+/** Tables are synced beside each other, and only those that need it. */
 class LogSyncerTest {
     private final List<FakeLog> logs = new ArrayList<>();
     private final LogSyncer<FakeLog> syncer = new LogSyncer<>(() -> logs);

@@ -50,10 +50,10 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 
 /**
- * Issue 19, A6: what {@code syncAcknowledged} has returned for, so that the commit log may say
- * more, is there after a loss of power; in batch and group mode, all that was acknowledged. A
- * process writes and is killed; of each file is left what had been synced ({@code powerloss.cpp}),
- * and of logs any page of what had not.
+ * What {@code syncAcknowledged} has returned for, so that the commit log may say more, is there
+ * after a loss of power; in batch and group mode, all that was acknowledged. A process writes and
+ * is killed; of each file is left what had been synced ({@code powerloss.cpp}), and of logs any
+ * page of what had not.
  */
 class PowerLossTest {
     private static final int STORES = 2;
