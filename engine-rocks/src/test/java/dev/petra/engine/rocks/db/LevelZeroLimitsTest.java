@@ -268,6 +268,25 @@ class LevelZeroLimitsTest {
         assertThat(MutableOptions.set(database().db, database().data, options)).isNull();
     }
 
+    /** RocksDB says so only after it has set them, and only by a text. */
+    @Test
+    void optionsAreSetThoughTheyCannotBeWrittenDown() throws IOException, RocksDBException {
+        Path home = directory.resolve("store");
+        Path away = directory.resolve("away");
+        store = engine.openStore(table("LeveledCompactionStrategy'").spec(home));
+        Database database = database();
+        Files.move(home, away);
+        try {
+            Map<String, String> options = Map.of("target_file_size_base", "1234567");
+            assertThat(MutableOptions.set(database.db, database.data, options))
+                    .contains("Unable to persist options");
+            database.setOptions(database.data, Map.of("target_file_size_base", "7654321"));
+        } finally {
+            Files.move(away, home);
+        }
+        assertThat(database.db.getOptions(database.data).targetFileSizeBase()).isEqualTo(7654321);
+    }
+
     /** Java can set neither by itself, or has another default. */
     @Test
     void theManifestIsBoundAndRecoveryIgnoresOtherTablesBuffers() throws IOException {
