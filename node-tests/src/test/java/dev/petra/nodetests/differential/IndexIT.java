@@ -15,16 +15,10 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
-import java.util.SplittableRandom;
-import java.util.stream.Collectors;
-import java.util.stream.IntStream;
 import org.jspecify.annotations.Nullable;
-import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
-import org.junit.jupiter.api.MethodOrderer;
 import org.junit.jupiter.api.Order;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.TestMethodOrder;
 import org.junit.jupiter.api.io.TempDir;
 
 /**
@@ -33,15 +27,8 @@ import org.junit.jupiter.api.io.TempDir;
  * first gives what the last does, in the same order; of the second is told where it differs.
  */
 @WithAgent
-@TestMethodOrder(MethodOrderer.OrderAnnotation.class)
 @OneOf(variants = "random queries by indexes", of = 2, number = 1)
-class IndexIT {
-    private static final long SEED = Long.getLong("petra.seed", System.nanoTime());
-    private static final int LENGTH = Integer.getInteger("petra.index.length", 1);
-    private static final int STATEMENTS = 140 * LENGTH;
-    private static final int QUERIES = 70 * LENGTH;
-    private static final List<String> TABLES = List.of("ours", "stock", "plain");
-
+class IndexIT extends RandomIndexQueries {
     private static final String COLUMNS =
             "p int, q text, c int, d text, s int static, st text static, v int, w text, b boolean,"
                     + " big bigint, n varint, e decimal, i inet, t timestamp, fl float,"
@@ -73,13 +60,10 @@ class IndexIT {
                     Map.entry("ENTRIES(m)", ""));
 
     @TempDir static Path directory;
-    private static TestNode node;
-    private static CqlSession session;
 
-    private final SplittableRandom random = new SplittableRandom(SEED);
-
-    /** Whether all of the tables that are named ours is in the engine. */
-    private boolean isInEngine = true;
+    IndexIT() {
+        super(COLUMNS, INDEXES.keySet());
+    }
 
     @BeforeAll
     static void start() {
@@ -97,44 +81,19 @@ class IndexIT {
         TestNode.createKeyspace(session, "ks", 1);
     }
 
-    @AfterAll
-    static void stop() {
-        session.close();
-        node.close();
+    @Override
+    CqlSession connect() {
+        return node.plainSession();
     }
 
-    private static void create(String name) {
-        for (String table : TABLES)
-            session.execute(
-                    "CREATE TABLE ks."
-                            + table
-                            + name
-                            + " ("
-                            + COLUMNS
-                            + ") WITH CLUSTERING ORDER BY (c DESC, d ASC)"
-                            + (table.equals("ours") ? " AND memtable = 'rocks'" : ""));
+    @Override
+    String using(String target) {
+        return " USING 'sai'" + INDEXES.get(target);
     }
 
-    private static void index(String name) throws Exception {
-        for (String table : List.of("ours", "stock"))
-            for (Map.Entry<String, String> index : INDEXES.entrySet())
-                session.execute(
-                        "CREATE INDEX "
-                                + table
-                                + name
-                                + "_"
-                                + index.getKey().replaceAll("\\W", "_")
-                                + " ON ks."
-                                + table
-                                + name
-                                + " ("
-                                + index.getKey()
-                                + ") USING 'sai'"
-                                + index.getValue());
-        awaitBuilt();
-    }
-
-    private static void awaitBuilt() throws Exception {
+    /** All that there are. */
+    @Override
+    void awaitBuilt(String name) throws Exception {
         TestNode.await(
                 "indexes",
                 Duration.ofMinutes(3),
@@ -144,78 +103,6 @@ class IndexIT {
                                 .all()
                                 .stream()
                                 .allMatch(row -> row.getBoolean("is_queryable")));
-    }
-
-    @Test
-    @Order(1)
-    void writtenAfterTheIndexes() throws Exception {
-        create("after");
-        index("after");
-        change("after");
-        compare("after");
-        node.nodetool("flush", "ks");
-        change("after");
-        compare("after");
-    }
-
-    @Test
-    @Order(2)
-    void builtOfWhatWasThere() throws Exception {
-        create("before");
-        change("before");
-        index("before");
-        compare("before");
-        change("before");
-        compare("before");
-        // A compaction drops what is overwritten, and no entry that is needed.
-        node.nodetool("compact", "ks");
-        compare("before");
-    }
-
-    @Test
-    @Order(3)
-    void afterAKill() throws Exception {
-        session.close();
-        // Cassandra's commit log has it only with its next sync.
-        node.nodetool("flush", "ks", "stockafter", "stockbefore", "plainafter", "plainbefore");
-        node.process().kill();
-        node.restart();
-        session = node.plainSession();
-        awaitBuilt();
-        compare("after");
-        compare("before");
-        change("after");
-        compare("after");
-    }
-
-    /** An entry that is removed too early is a row that is not found. */
-    @Test
-    @Order(4)
-    void swept() throws Exception {
-        for (int round = 0; round < 3; round++) {
-            node.nodetool("garbagecollect", "ks", "oursafter", "oursbefore");
-            compare("after");
-            compare("before");
-            change("after");
-            compare("after");
-        }
-        assertThat(node.process().log())
-                .containsPattern(
-                        "Removed [1-9]\\d* of \\d+ entries from the indexes of ks.oursafter")
-                .containsPattern(
-                        "Removed [1-9]\\d* of \\d+ entries from the indexes of ks.oursbefore");
-    }
-
-    @Test
-    @Order(5)
-    void rebuilt() throws Exception {
-        List<String> command = new ArrayList<>(List.of("rebuild_index", "ks", "oursafter"));
-        for (String index : INDEXES.keySet())
-            command.add("oursafter_" + index.replaceAll("\\W", "_"));
-        node.nodetool(command.toArray(String[]::new));
-        compare("after");
-        change("after");
-        compare("after");
     }
 
     @Test
@@ -244,7 +131,7 @@ class IndexIT {
                 node.nodetool("setcompactionthroughput", "64");
                 TestNode.awaitMigrations(session, Duration.ofMinutes(3));
             }
-            awaitBuilt();
+            awaitBuilt("after");
             isInEngine = memtable.equals("rocks");
             compare("after");
             change("after");
@@ -254,15 +141,8 @@ class IndexIT {
 
     // Statements
 
-    private void change(String name) {
-        for (int i = 0; i < STATEMENTS; i++) {
-            String statement = statement();
-            for (String table : TABLES)
-                session.execute(statement.replace("@", "ks." + table + name));
-        }
-    }
-
-    private String statement() {
+    @Override
+    String statement() {
         // Each of its own: between two expiring cells of one timestamp the time of day decides. And
         // even: an INSERT deletes the collection as of the timestamp before its own.
         String using = " USING TIMESTAMP " + 2L * random.nextInt(1, 100_000_000);
@@ -335,55 +215,11 @@ class IndexIT {
                         Map.entry("l", list()),
                         Map.entry("x", "{'" + text() + "', '" + text() + "'}"),
                         Map.entry("m", map()));
-        List<String> chosen =
-                columns.keySet().stream().sorted().filter(column -> random.nextInt(3) > 0).toList();
-        String names = chosen.stream().map(column -> ", " + column).collect(Collectors.joining());
-        String values =
-                chosen.stream()
-                        .map(column -> ", " + columns.get(column))
-                        .collect(Collectors.joining());
-        String statics = random.nextInt(6) == 0 ? "s" : "";
-        return "INSERT INTO @ (p, q, c, d"
-                + (statics.isEmpty() ? "" : ", s")
-                + names
-                + ") VALUES ("
-                + random.nextInt(4)
-                + ", '"
-                + text()
-                + "', "
-                + random.nextInt(8)
-                + ", '"
-                + text()
-                + "'"
-                + (statics.isEmpty() ? "" : ", " + number())
-                + values
-                + ")"
-                + using
-                + (random.nextInt(5) == 0 ? " AND TTL 100000" : "");
+        return insert(using, columns);
     }
 
     private String regular() {
         return List.of("v", "w", "n", "f", "l", "x", "m", "i", "e").get(random.nextInt(9));
-    }
-
-    private String partition() {
-        return "p = " + random.nextInt(4) + " AND q = '" + text() + "'";
-    }
-
-    private String row() {
-        return partition() + " AND c = " + random.nextInt(8) + " AND d = '" + text() + "'";
-    }
-
-    private String number() {
-        return String.valueOf(random.nextInt(-4, 5));
-    }
-
-    private String text() {
-        return List.of("", "x1", "x2", "x\u00e9", "y").get(random.nextInt(5));
-    }
-
-    private String key() {
-        return List.of("x1", "x2", "y").get(random.nextInt(3));
     }
 
     private String varint() {
@@ -406,21 +242,10 @@ class IndexIT {
         return List.of("'10.0.0.1'", "'10.0.0.2'", "'::1'", "'192.168.1.1'").get(random.nextInt(4));
     }
 
-    private String list() {
-        return IntStream.range(0, 1 + random.nextInt(3))
-                .mapToObj(i -> number())
-                .collect(Collectors.joining(", ", "[", "]"));
-    }
-
-    /** Of two values of one key, Cassandra takes now the one and now the other. */
-    private String map() {
-        String value = "'" + text() + "': " + number();
-        return random.nextBoolean() ? "{" + value + "}" : "{'z': " + number() + ", " + value + "}";
-    }
-
     // Queries
 
-    private void compare(String name) {
+    @Override
+    void compare(String name) {
         for (int i = 0; i < QUERIES; i++) {
             List<String> terms = new ArrayList<>();
             for (int t = 1 + random.nextInt(3); t > 0; t--) terms.add(condition());
@@ -473,11 +298,6 @@ class IndexIT {
 
     private static @Nullable String lower(@Nullable String value) {
         return value == null ? null : value.toLowerCase(Locale.ROOT);
-    }
-
-    private static SimpleStatement select(String table, String where) {
-        return SimpleStatement.newInstance(
-                "SELECT * FROM ks." + table + " WHERE " + where + " ALLOW FILTERING");
     }
 
     private static List<String> rows(String table, String where, int page) {

@@ -22,18 +22,12 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
-import java.util.SplittableRandom;
 import java.util.concurrent.CompletionStage;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
-import java.util.stream.Collectors;
-import java.util.stream.IntStream;
-import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
-import org.junit.jupiter.api.MethodOrderer;
 import org.junit.jupiter.api.Order;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.TestMethodOrder;
 import org.junit.jupiter.api.io.TempDir;
 
 /**
@@ -43,20 +37,13 @@ import org.junit.jupiter.api.io.TempDir;
  * index gives something else, the engine may give that.
  */
 @WithAgent
-@TestMethodOrder(MethodOrderer.OrderAnnotation.class)
 @OneOf(variants = "random queries by indexes", of = 2, number = 2)
-class LegacyIndexIT {
-    private static final long SEED = Long.getLong("petra.seed", System.nanoTime());
-    private static final int LENGTH = Integer.getInteger("petra.index.length", 1);
-    private static final int STATEMENTS = 140 * LENGTH;
-    private static final int QUERIES = 70 * LENGTH;
+class LegacyIndexIT extends RandomIndexQueries {
     private static final long LATER = 200_000_000;
     private static final Duration PATIENCE = Duration.ofMinutes(3);
 
     /** MiB for all memtables of the node. */
     private static final int MEMTABLES = 16;
-
-    private static final List<String> TABLES = List.of("ours", "stock", "plain");
 
     private static final String COLUMNS =
             "p int, q text, c int, d text, s int static, st set<text> static, v int, w text, b"
@@ -84,14 +71,13 @@ class LegacyIndexIT {
     private static final Pattern STATIC_SET = Pattern.compile("st CONTAINS '([^']*)'");
 
     @TempDir static Path directory;
-    private static TestNode node;
-    private static CqlSession session;
-
-    private final SplittableRandom random = new SplittableRandom(SEED);
-    private boolean isInEngine = true;
 
     /** Of the next statement; 0 for any. */
     private long timestamp;
+
+    LegacyIndexIT() {
+        super(COLUMNS, INDEXES);
+    }
 
     @BeforeAll
     static void start() {
@@ -106,38 +92,18 @@ class LegacyIndexIT {
         TestNode.createKeyspace(session, "ks", 1);
     }
 
-    @AfterAll
-    static void stop() {
-        session.close();
-        node.close();
+    @Override
+    CqlSession connect() {
+        return node.session();
     }
 
-    private static void create(String name) {
-        for (String table : TABLES)
-            session.execute(
-                    "CREATE TABLE ks."
-                            + table
-                            + name
-                            + " ("
-                            + COLUMNS
-                            + ") WITH CLUSTERING ORDER BY (c DESC, d ASC)"
-                            + (table.equals("ours") ? " AND memtable = 'rocks'" : ""));
+    @Override
+    String using(String target) {
+        return "";
     }
 
-    private static String index(String table, String target) {
-        return table + "_" + target.replaceAll("\\W", "_");
-    }
-
-    private static void index(String name) throws Exception {
-        for (String table : List.of("ours", "stock"))
-            for (String target : INDEXES)
-                session.execute(
-                        "CREATE INDEX %s ON ks.%s (%s)"
-                                .formatted(index(table + name, target), table + name, target));
-        awaitBuilt(name);
-    }
-
-    private static void awaitBuilt(String name) throws Exception {
+    @Override
+    void awaitBuilt(String name) throws Exception {
         TestNode.await(
                 "indexes",
                 PATIENCE,
@@ -155,82 +121,6 @@ class LegacyIndexIT {
                                                                 || index.startsWith("stock" + name))
                                         .count()
                                 == 2L * INDEXES.size());
-    }
-
-    private static String[] nodetool(String command, String table) {
-        List<String> all = new ArrayList<>(List.of(command, "ks", table));
-        for (String target : INDEXES) all.add(index(table, target));
-        return all.toArray(String[]::new);
-    }
-
-    @Test
-    @Order(1)
-    void writtenAfterTheIndexes() throws Exception {
-        create("after");
-        index("after");
-        change("after");
-        compare("after");
-        node.nodetool("flush", "ks");
-        change("after");
-        compare("after");
-    }
-
-    @Test
-    @Order(2)
-    void builtOfWhatWasThere() throws Exception {
-        create("before");
-        change("before");
-        index("before");
-        compare("before");
-        change("before");
-        compare("before");
-        // A compaction drops what is overwritten, and no entry that is needed.
-        node.nodetool("compact", "ks");
-        compare("before");
-    }
-
-    @Test
-    @Order(3)
-    void afterAKill() throws Exception {
-        session.close();
-        // Cassandra's commit log has it only with its next sync.
-        node.nodetool("flush", "ks", "stockafter", "stockbefore", "plainafter", "plainbefore");
-        node.process().kill();
-        node.restart();
-        session = node.session();
-        awaitBuilt("after");
-        awaitBuilt("before");
-        compare("after");
-        compare("before");
-        change("after");
-        compare("after");
-    }
-
-    /** An entry that is removed too early is a row that is not found. */
-    @Test
-    @Order(4)
-    void swept() throws Exception {
-        for (int round = 0; round < 3; round++) {
-            node.nodetool("garbagecollect", "ks", "oursafter", "oursbefore");
-            compare("after");
-            compare("before");
-            change("after");
-            compare("after");
-        }
-        assertThat(node.process().log())
-                .containsPattern(
-                        "Removed [1-9]\\d* of \\d+ entries from the indexes of ks.oursafter")
-                .containsPattern(
-                        "Removed [1-9]\\d* of \\d+ entries from the indexes of ks.oursbefore");
-    }
-
-    @Test
-    @Order(5)
-    void rebuilt() throws Exception {
-        node.nodetool(nodetool("rebuild_index", "oursafter"));
-        compare("after");
-        change("after");
-        compare("after");
     }
 
     /** Cassandra's hidden tables have the entries at first, and get them again at the end. */
@@ -278,17 +168,12 @@ class LegacyIndexIT {
         for (String target : INDEXES)
             session.execute("DROP INDEX ks." + index("oursafter", target));
         change("after");
-        for (String target : INDEXES)
-            session.execute(
-                    "CREATE INDEX %s ON ks.oursafter (%s)"
-                            .formatted(index("oursafter", target), target));
+        for (String target : INDEXES) createIndex("oursafter", target);
         awaitBuilt("after");
         compare("after");
         change("after");
         compare("after");
     }
-
-    // Statements
 
     /**
      * Entries of imported rows go into a memtable of Cassandra's, which must be flushed before the
@@ -336,15 +221,10 @@ class LegacyIndexIT {
                     .hasSize(1);
     }
 
-    private void change(String name) {
-        for (int i = 0; i < STATEMENTS; i++) {
-            String statement = statement();
-            for (String table : TABLES)
-                session.execute(statement.replace("@", "ks." + table + name));
-        }
-    }
+    // Statements
 
-    private String statement() {
+    @Override
+    String statement() {
         // Each of its own: between two expiring cells of one timestamp the time of day decides. And
         // even: an INSERT deletes the collection as of the timestamp before its own.
         String using =
@@ -407,43 +287,11 @@ class LegacyIndexIT {
                         "l", list(),
                         "x", "{'" + text() + "', '" + text() + "'}",
                         "m", map());
-        List<String> chosen =
-                columns.keySet().stream().sorted().filter(column -> random.nextInt(3) > 0).toList();
-        String names = chosen.stream().map(column -> ", " + column).collect(Collectors.joining());
-        String values =
-                chosen.stream()
-                        .map(column -> ", " + columns.get(column))
-                        .collect(Collectors.joining());
-        String statics = random.nextInt(6) == 0 ? "s" : "";
-        return "INSERT INTO @ (p, q, c, d"
-                + (statics.isEmpty() ? "" : ", s")
-                + names
-                + ") VALUES ("
-                + random.nextInt(4)
-                + ", '"
-                + text()
-                + "', "
-                + random.nextInt(8)
-                + ", '"
-                + text()
-                + "'"
-                + (statics.isEmpty() ? "" : ", " + number())
-                + values
-                + ")"
-                + using
-                + (random.nextInt(5) == 0 ? " AND TTL 100000" : "");
+        return insert(using, columns);
     }
 
     private String regular() {
         return List.of("v", "w", "b", "f", "l", "x", "m").get(random.nextInt(7));
-    }
-
-    private String partition() {
-        return "p = " + random.nextInt(4) + " AND q = '" + text() + "'";
-    }
-
-    private String row() {
-        return partition() + " AND c = " + random.nextInt(8) + " AND d = '" + text() + "'";
     }
 
     private String rows() {
@@ -451,33 +299,10 @@ class LegacyIndexIT {
         return partition() + (random.nextBoolean() ? bound + random.nextInt(8) : "");
     }
 
-    private String number() {
-        return String.valueOf(random.nextInt(-4, 5));
-    }
-
-    private String text() {
-        return List.of("", "x1", "x2", "x\u00e9", "y").get(random.nextInt(5));
-    }
-
-    private String key() {
-        return List.of("x1", "x2", "y").get(random.nextInt(3));
-    }
-
-    private String list() {
-        return IntStream.range(0, 1 + random.nextInt(3))
-                .mapToObj(i -> number())
-                .collect(Collectors.joining(", ", "[", "]"));
-    }
-
-    /** Of two values of one key, Cassandra takes now the one and now the other. */
-    private String map() {
-        String value = "'" + text() + "': " + number();
-        return random.nextBoolean() ? "{" + value + "}" : "{'z': " + number() + ", " + value + "}";
-    }
-
     // Queries
 
-    private void compare(String name) {
+    @Override
+    void compare(String name) {
         for (int i = 0; i < QUERIES; i++) {
             List<String> terms = new ArrayList<>();
             for (int t = 1 + random.nextInt(3); t > 0; t--) terms.add(condition());
@@ -543,11 +368,6 @@ class LegacyIndexIT {
                     .hasCauseInstanceOf(ReadFailureException.class);
             return whole;
         }
-    }
-
-    private static SimpleStatement select(String table, String where) {
-        return SimpleStatement.newInstance(
-                "SELECT * FROM ks." + table + " WHERE " + where + " ALLOW FILTERING");
     }
 
     /**
