@@ -212,9 +212,11 @@ PETRA(jbyteArray, purgeValue)
     }
 }
 
-PETRA(void, purgeHere)(JNIEnv*, jclass, jlong gcBefore, jlong maxPurgeable) {
-    petra::purgeHere(gcBefore, maxPurgeable);
+PETRA(void, purgeHere)(JNIEnv*, jclass, jlong gcBefore, jint mark) {
+    petra::purgeHere(gcBefore, mark & 1);
 }
+
+PETRA(void, purgeNowhere)(JNIEnv*, jclass) { petra::purgeNowhere(); }
 
 PETRA(void, purgeRangeHere)
 (JNIEnv* env, jclass, jlong gcBefore, jlong maxPurgeable, jint mark, jbyteArray from,

@@ -317,12 +317,12 @@ Array<Slice>& operands() {
     return mine;
 }
 
-/** Of this thread; not set where no mark is and the max purgeable timestamp is the lowest. */
+/** Of this thread. */
 struct Limits {
     int64_t gcBefore;
     int64_t maxPurgeable;
-    int mark;  // the store's max purgeable timestamp that holds too; ANY: neither does
-    uint8_t* bounds;  // the first and the last key, one behind the other
+    int mark;  // the store's max purgeable timestamp that holds too; NO_MARK: these are not set
+    uint8_t* bounds;  // the first and the last key, one behind the other; null: any key
     size_t fromSize;
     size_t toSize;
     bool hides;  // whether the covering is asked
@@ -333,30 +333,30 @@ struct Limits {
                compare(key, Slice{bounds + fromSize, toSize}) <= 0;
     }
 };
-constexpr int ANY = -1;
+constexpr int NO_MARK = -1;
 thread_local Limits here{
-        0, INT64_MIN, ANY, nullptr, 0, 0, false, Covering{nullptr, 0, Deletion{}}};
+        0, INT64_MAX, NO_MARK, nullptr, 0, 0, false, Covering{nullptr, 0, Deletion{}}};
 
 /** Of the iterator that this thread reads. */
 thread_local Covering reading{nullptr, 0, Deletion{}};
 
-bool isLimitedHere() { return here.mark != ANY || here.maxPurgeable != INT64_MIN; }
+bool isLimitedHere() { return here.mark != NO_MARK; }
 bool isPurgedHere() { return isLimitedHere() && here.gcBefore > 0; }
 
 PurgeLimits limitsHere(const Store* store, Slice key) {
     PurgeLimits limits = store->limits();
     if (!isLimitedHere()) return limits;
-    if (here.mark == ANY) {
+    // For each value anew: a write lowers it before it can be seen.
+    limits.maxPurgeable = std::min(
+            here.maxPurgeable,
+            store->state.maxPurgeable[here.mark].load(std::memory_order_acquire));
+    if (here.bounds == nullptr) {
         limits.gcBefore = limits.coverGcBefore = here.gcBefore;
-        limits.maxPurgeable = here.maxPurgeable;
         return limits;
     }
     limits.coverGcBefore = 0;
     // What files that nobody counted with have beside the range may hide something elsewhere.
     limits.gcBefore = here.contains(key) ? std::min(limits.gcBefore, here.gcBefore) : 0;
-    limits.maxPurgeable = std::min(
-            here.maxPurgeable,
-            store->state.maxPurgeable[here.mark].load(std::memory_order_acquire));
     if (here.covering.isOf(key)) limits.cover = here.covering.deletion;
     return limits;
 }
@@ -653,11 +653,13 @@ char* extend(void* rep, uint32_t most, bool loosePaths, Slice head, Extent* exte
     return nullptr;
 }
 
-void purgeHere(int64_t gcBefore, int64_t maxPurgeable) {
+void purgeHere(int64_t gcBefore, int mark) {
     free(here.bounds);
     here.covering.release();
-    here = Limits{gcBefore, maxPurgeable, ANY, nullptr, 0, 0, false, here.covering};
+    here = Limits{gcBefore, INT64_MAX, mark, nullptr, 0, 0, false, here.covering};
 }
+
+void purgeNowhere() { purgeHere(0, NO_MARK); }
 
 void purgeRangeHere(int64_t gcBefore, int64_t maxPurgeable, int mark, Slice from, Slice to) {
     uint8_t* bounds = static_cast<uint8_t*>(malloc(from.size + to.size + 1));

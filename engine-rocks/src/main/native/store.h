@@ -125,18 +125,23 @@ char* extend(void* iterator, uint32_t most, bool loosePaths, Slice head, Extent*
 
 /**
  * While this thread compacts files of which everything may go: local times before gcBefore and
- * timestamps below maxPurgeable, what covers other keys too. INT64_MIN, as for all others, to end that.
+ * timestamps below one of the store's max purgeable timestamps, what covers other keys too.
+ *
+ * @param mark which of them
  */
-void purgeHere(int64_t gcBefore, int64_t maxPurgeable);
+void purgeHere(int64_t gcBefore, int mark);
 
 /**
  * While this thread compacts files, what is in a range of keys, both ends included, may go as far as
  * the store's own limits allow, with a max purgeable timestamp of its own, and within these limits
- * too; not what covers other keys. To be ended by purgeHere.
+ * too; not what covers other keys.
  *
  * @param mark which of the store's max purgeable timestamps holds
  */
 void purgeRangeHere(int64_t gcBefore, int64_t maxPurgeable, int mark, Slice from, Slice to);
+
+/** Ends either. */
+void purgeNowhere();
 
 /**
  * Says, behind purgeRangeHere, that what a partition's deletion hides goes, however young that is and

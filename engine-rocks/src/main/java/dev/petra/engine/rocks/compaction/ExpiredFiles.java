@@ -14,8 +14,9 @@ import org.slf4j.LoggerFactory;
 
 /**
  * Drops files in which everything has expired or was deleted longer ago than {@code
- * gc_grace_seconds}, if nothing elsewhere is as old as anything in them. Older data that arrives
- * later comes too late, as it does for any purge.
+ * gc_grace_seconds}, if nothing elsewhere is as old as anything in them. What is written meanwhile
+ * counts until an entry has been removed; older data that arrives later comes too late, as it does
+ * for any purge.
  */
 final class ExpiredFiles {
     private static final Logger logger = LoggerFactory.getLogger(ExpiredFiles.class);
@@ -56,15 +57,21 @@ final class ExpiredFiles {
         database.flush();
         files = database.dataFiles();
         if (!windows.learn(database, files)) return false;
-        long[] maxPurgeable = new long[1];
+        long[] lowest = new long[1];
         List<LiveFileMetaData> expired =
-                windows.expired(files, gcBefore, reconciler.maxPurgeable(next), maxPurgeable);
+                windows.expired(files, gcBefore, reconciler.maxPurgeable(next), lowest);
+        // Of what stays. Writes lower it further, as long as this takes.
+        reconciler.lowerMaxPurgeable(next, lowest[0]);
         long before = reconciler.purged();
         int gone = 0;
-        for (LiveFileMetaData file : expired)
+        boolean stays = false;
+        for (LiveFileMetaData file : expired) {
+            // Nothing in level 0 goes above a file that stays.
+            if (stays && file.level() == 0) break;
             if (whole.contains(file.fileName())
-                    && drop(database, windows, file, gcBefore, maxPurgeable[0], restrictions))
-                gone++;
+                    && drop(database, windows, file, gcBefore, next, restrictions)) gone++;
+            else stays = true;
+        }
         if (gone > 0)
             logger.info(
                     "Dropped {} files of {} in which everything had expired: {} deletions and"
@@ -81,12 +88,12 @@ final class ExpiredFiles {
             TimeWindows windows,
             LiveFileMetaData file,
             long gcBefore,
-            long maxPurgeable,
+            int mark,
             long restrictionsBefore)
             throws RocksDBException {
         if (!permission.begin(database, file, restrictionsBefore)) return false;
         try {
-            return windows.drop(database, file, gcBefore, maxPurgeable);
+            return windows.drop(database, file, gcBefore, store.reconciler(), mark);
         } finally {
             database.compactions.purgeEnded(file);
         }

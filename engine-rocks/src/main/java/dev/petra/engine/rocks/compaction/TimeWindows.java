@@ -215,13 +215,22 @@ public final class TimeWindows {
     /**
      * Lets a file go of which everything may.
      *
-     * @param maxPurgeable the lowest timestamp of all that stays
-     * @return false if it is being merged already, or the store is being closed
+     * @param mark of the max purgeable timestamp: the lowest of all that stays, and of what is
+     *     written meanwhile
+     * @return false if some of it stays, or it is being merged already, or the store is being
+     *     closed
      */
-    boolean drop(Database database, LiveFileMetaData file, long gcBefore, long maxPurgeable)
+    boolean drop(
+            Database database,
+            LiveFileMetaData file,
+            long gcBefore,
+            Reconciler reconciler,
+            int mark)
             throws RocksDBException {
+        // It would be read and written in vain.
+        if (extent(file).highest() >= reconciler.maxPurgeable(mark)) return false;
         @Nullable List<String> left = List.of(file.fileName());
-        Reconciler.purgeHere(gcBefore, maxPurgeable);
+        Reconciler.purgeHere(gcBefore, mark);
         try {
             // The first time merges what is to be merged, to next to nothing; the second time
             // removes that.
@@ -232,7 +241,8 @@ public final class TimeWindows {
         } finally {
             Reconciler.purgeNowhere();
         }
-        remains.addAll(left);
+        // What only a write of meanwhile has kept goes another time.
+        if (extent(file).highest() < reconciler.maxPurgeable(mark)) remains.addAll(left);
         return left.isEmpty();
     }
 

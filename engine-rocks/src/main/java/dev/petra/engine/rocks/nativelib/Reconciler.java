@@ -127,8 +127,12 @@ public final class Reconciler implements AutoCloseable {
 
     /** What of a lower timestamp is purged from now on, both keep. */
     public void lowerMaxPurgeable(long micros) {
-        lower(MAX_PURGEABLE, micros);
-        lower(MAX_PURGEABLE + Long.BYTES, micros);
+        for (int index = 0; index < 2; index++) lowerMaxPurgeable(index, micros);
+    }
+
+    /** The same for one of them. */
+    public void lowerMaxPurgeable(int index, long micros) {
+        lower(MAX_PURGEABLE + index * Long.BYTES, micros);
     }
 
     private void lower(int field, long value) {
@@ -188,10 +192,13 @@ public final class Reconciler implements AutoCloseable {
             long iterator, int most, boolean loosePaths, byte[] head, long[] fields);
 
     /**
-     * While this thread compacts files, everything in them may go that has a local time before one
-     * and a timestamp below the other, also what covers other keys.
+     * While this thread compacts files, everything in them may go that has a local time before this
+     * and a timestamp below a max purgeable one, which may be lowered meanwhile; also what covers
+     * other keys.
+     *
+     * @param index of the max purgeable timestamp, active or not
      */
-    public static native void purgeHere(long gcBefore, long maxPurgeable);
+    public static native void purgeHere(long gcBefore, int index);
 
     /**
      * While this thread compacts files, what is in a range of keys, both ends included, may go
@@ -245,13 +252,11 @@ public final class Reconciler implements AutoCloseable {
 
     /** While this thread compacts files, nothing in them goes. */
     public static void purgeNothingHere() {
-        purgeHere(0, Long.MAX_VALUE);
+        purgeHere(0, 0);
     }
 
     /** Ends any of these. */
-    public static void purgeNowhere() {
-        purgeHere(0, Long.MIN_VALUE);
-    }
+    public static native void purgeNowhere();
 
     public long merges() {
         return get(MERGES);

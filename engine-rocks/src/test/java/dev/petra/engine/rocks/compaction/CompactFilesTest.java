@@ -194,8 +194,14 @@ class CompactFilesTest {
                 // Not below the store's own max purgeable timestamp.
                 assertThat(compact(db, new ArrayList<>(files(db).keySet()))).isNotEmpty();
                 assertThat(entries(db)).hasSize(50_000);
-                Reconciler.purgeHere(200, Long.MAX_VALUE);
+                Reconciler.purgeHere(200, 1);
                 try {
+                    // Nor here, and it may be lowered and raised meanwhile.
+                    reconciler.maxPurgeable(1, Long.MAX_VALUE);
+                    reconciler.lowerMaxPurgeable(1, 6);
+                    assertThat(compact(db, new ArrayList<>(files(db).keySet()))).isNotEmpty();
+                    assertThat(entries(db)).hasSize(50_000);
+                    reconciler.maxPurgeable(1, 7);
                     assertThat(compact(db, new ArrayList<>(files(db).keySet()))).isEmpty();
                 } finally {
                     Reconciler.purgeNowhere();
@@ -267,7 +273,7 @@ class CompactFilesTest {
                         flush(db);
                     }
                     if (range) Reconciler.purgeRangeHere(200, Long.MAX_VALUE, 0, key(20), key(50));
-                    else Reconciler.purgeHere(200, Long.MAX_VALUE);
+                    else Reconciler.purgeHere(200, 0);
                     try {
                         List<String> above = new ArrayList<>();
                         for (Map.Entry<String, Integer> file : files(db).entrySet())

@@ -265,7 +265,8 @@ class TimeWindowsTest {
         Database database = Tables.context(store).database();
         String file = files().get(0).fileName();
         Tables.context(store).reconciler().clock(FBUtilities.nowInSeconds(), 0);
-        Reconciler.purgeHere(FBUtilities.nowInSeconds(), 2);
+        Tables.context(store).reconciler().maxPurgeable(0, 2);
+        Reconciler.purgeHere(FBUtilities.nowInSeconds(), 0);
         try (CompactionOptions options = new CompactionOptions()) {
             database.db.compactFiles(options, database.data, List.of(file), 0, -1, null);
         } finally {
@@ -364,7 +365,36 @@ class TimeWindowsTest {
         assertThat(files()).hasSize(1);
     }
 
-    /** Whatever was computed of its file. */
+    /** Each may take hours, and what hides it was in the second: it showed. */
+    @Test
+    void whatIsWrittenBetweenTwoDropsCountsToo() throws RocksDBException {
+        open();
+        expired("j", 1, 9);
+        store.flush();
+        store.write(update("k").at(10).now(LONG_AGO).deleteRow(1).build());
+        store.flush();
+        // It says what time it is.
+        Tables.tick(store);
+        TimeWindows windows = windows();
+        List<LiveFileMetaData> files = files();
+        assertThat(windows.learn(Tables.context(store).database(), files)).isTrue();
+        Tables.context(store).reconciler().maxPurgeable(1, Long.MAX_VALUE);
+        assertThat(drop(windows, files.get(1))).isTrue();
+        live("k", 1, 5);
+        String before = read("k");
+        assertThat(before).doesNotContain("live");
+        assertThat(drop(windows, files.get(0))).isFalse();
+        assertThat(read("k")).isEqualTo(before);
+        // Not even rewritten.
+        assertThat(files())
+                .extracting(LiveFileMetaData::fileName)
+                .containsExactly(files.get(0).fileName());
+        store.flush();
+        Tables.compactWindows(store);
+        assertThat(read("k")).isEqualTo(before);
+    }
+
+    /** The filter looks for each entry, whatever was computed of the file. */
     @Test
     void anEntryThatTheLimitsDoNotCoverStays() throws RocksDBException {
         open();
@@ -375,13 +405,53 @@ class TimeWindowsTest {
         // It says what time it is.
         Tables.tick(store);
         StoreContext context = Tables.context(store);
-        DataFiles held = new DataFiles(context);
-        TimeWindows windows = new TimeWindows(new Purge(context, held), held);
-        assertThat(windows.drop(context.database(), files().get(0), FBUtilities.nowInSeconds(), 10))
-                .isFalse();
+        assertThat(windows().learn(context.database(), files())).isTrue();
+        // Wrong on purpose: it is believed.
+        for (String file : context.catalog().extents().keySet())
+            context.catalog().setExtent(file, new FileExtent(9, 9, LONG_AGO));
+        TimeWindows windows = windows();
+        assertThat(windows.learn(context.database(), files())).isTrue();
+        context.reconciler().maxPurgeable(1, 10);
+        assertThat(drop(windows, files().get(0))).isFalse();
         assertThat(read("j")).doesNotContain("ts=9");
         assertThat(read("k")).contains("ts=10");
         assertThat(read("l")).contains("ts=11");
+    }
+
+    private TimeWindows windows() {
+        DataFiles held = new DataFiles(Tables.context(store));
+        return new TimeWindows(new Purge(Tables.context(store), held), held);
+    }
+
+    /** By the second max purgeable timestamp. */
+    private boolean drop(TimeWindows windows, LiveFileMetaData file) throws RocksDBException {
+        StoreContext context = Tables.context(store);
+        return windows.drop(
+                context.database(), file, FBUtilities.nowInSeconds(), context.reconciler(), 1);
+    }
+
+    /** It would be rewritten, to no end. */
+    @Test
+    void aboveAFileThatCannotGoNoneIsTried() throws RocksDBException {
+        mayPurge.set(false);
+        open();
+        live("k", 1, 1);
+        store.flush();
+        Tables.compactWindows(store);
+        // Wrong on purpose: it is believed.
+        Catalog catalog = Tables.context(store).catalog();
+        for (String file : catalog.extents().keySet())
+            catalog.setExtent(file, new FileExtent(1, 1, LONG_AGO));
+        store.close();
+        open();
+        expired("k", 2, MINUTE);
+        store.flush();
+        String above = files().get(0).fileName();
+        String before = read("k");
+        mayPurge.set(true);
+        Tables.compactWindows(store);
+        assertThat(files()).hasSize(2).extracting(LiveFileMetaData::fileName).contains(above);
+        assertThat(read("k")).isEqualTo(before);
     }
 
     @Test
