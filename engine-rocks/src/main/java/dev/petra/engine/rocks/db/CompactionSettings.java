@@ -184,8 +184,6 @@ public record CompactionSettings(
         family.setMaxBytesForLevelMultiplier(fanout)
                 .setTargetFileSizeBase(fileBytes)
                 .setLevel0FileNumCompactionTrigger(fewest)
-                .setLevel0SlowdownWritesTrigger(LevelZeroLimits.of(fewest, 0).slowdown())
-                .setLevel0StopWritesTrigger(LevelZeroLimits.of(fewest, 0).stop())
                 .setTtl(movesDownAfter())
                 .setPeriodicCompactionSeconds(0);
         if (window != null) family.setDisableAutoCompactions(true);

@@ -342,10 +342,15 @@ public final class Database implements AutoCloseable {
         else throw new IllegalStateException("Options of " + name + ", " + options + ": " + error);
     }
 
-    /** The most files that a column family has in level 0. */
-    int levelZeroFiles() throws RocksDBException {
+    /**
+     * The most files that a column family has in level 0.
+     *
+     * @param rows whether those of the rows count
+     */
+    int levelZeroFiles(boolean rows) throws RocksDBException {
+        List<ColumnFamilyHandle> all = families();
         int most = 0;
-        for (ColumnFamilyHandle family : families())
+        for (ColumnFamilyHandle family : rows ? all : all.subList(1, all.size()))
             most =
                     Math.max(
                             most,

@@ -105,7 +105,8 @@ final class FollowedOptions {
         to.limits = limits;
     }
 
-    private static boolean isCompacting(Opened present) {
+    /** Whether RocksDB compacts rows by itself; with time windows, only what lies beside them. */
+    private static boolean isCompactingRows(Opened present) {
         FileOptions files = present.files();
         return files.automatic() && !(present.universal() && files.compaction().window() != null);
     }
@@ -113,7 +114,8 @@ final class FollowedOptions {
     /** Of the rows. */
     private Map<String, String> options(Opened present, FileOptions wanted) {
         Map<String, String> options = wanted.asMap(false);
-        if (!isCompacting(present.writing(wanted))) options.put("disable_auto_compactions", "true");
+        if (!isCompactingRows(present.writing(wanted)))
+            options.put("disable_auto_compactions", "true");
         options.putAll(resources.settings().rocksdbOptions());
         return options;
     }
@@ -121,7 +123,7 @@ final class FollowedOptions {
     private LevelZeroLimits limits(Opened present, FileOptions wanted) throws RocksDBException {
         return LevelZeroLimits.of(
                 LevelZeroLimits.trigger(options(present, wanted)),
-                present.database().levelZeroFiles());
+                present.database().levelZeroFiles(isCompactingRows(present.writing(wanted))));
     }
 
     /**
@@ -135,7 +137,7 @@ final class FollowedOptions {
                 present -> {
                     LevelZeroLimits told = present.database().limits;
                     // RocksDB looks at no limits then, and is told them when it is to compact.
-                    if (!isCompacting(present)) return;
+                    if (!present.files().automatic()) return;
                     try {
                         LevelZeroLimits now = limits(present, present.files());
                         if (told == null && now.isLeast()) present.database().limits = now;

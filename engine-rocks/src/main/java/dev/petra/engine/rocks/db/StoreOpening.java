@@ -10,7 +10,6 @@ import java.nio.file.DirectoryIteratorException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
-import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import org.apache.cassandra.io.FSReadError;
@@ -88,16 +87,8 @@ final class StoreOpening {
                             options.owned());
             try {
                 UnfinishedBlobFiles.remove(blobs, db, name());
-                Map<String, String> asked = new HashMap<>(settings.rocksdbOptions());
-                if (!asked.isEmpty())
-                    database.setOptions(
-                            database.data,
-                            LevelZeroLimits.of(
-                                            Math.max(
-                                                    LevelZeroLimits.trigger(asked),
-                                                    files.compaction().fewest()),
-                                            0)
-                                    .addTo(asked));
+                Map<String, String> asked = settings.rocksdbOptions();
+                if (!asked.isEmpty()) database.setOptions(database.data, asked);
                 return new Opened(
                         database,
                         new Catalog(database, table, room),

@@ -256,7 +256,15 @@ public final class TableOptions {
         BloomFilter filter = filtered ? files.newFilter() : null;
         if (filter != null) own(filter);
         files.applyTo(options, table, own(new CompressionOptions()), filter);
+        LevelZeroLimits limits =
+                LevelZeroLimits.of(
+                        Math.max(
+                                LevelZeroLimits.trigger(settings.rocksdbOptions()),
+                                files.compaction().fewest()),
+                        0);
         return options.setTableFormatConfig(table)
+                .setLevel0SlowdownWritesTrigger(limits.slowdown())
+                .setLevel0StopWritesTrigger(limits.stop())
                 .setWriteBufferSize(settings.writeBuffer())
                 .setArenaBlockSize(
                         Math.max(

@@ -26,6 +26,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
+import org.rocksdb.ColumnFamilyHandle;
 import org.rocksdb.MutableDBOptions;
 import org.rocksdb.RocksDBException;
 
@@ -99,7 +100,7 @@ class LevelZeroLimitsTest {
         TestTable table = table(compaction + ", 'enabled': 'false'");
         open(table);
         write(table);
-        assertThat(database().levelZeroFiles()).isEqualTo(FILES);
+        assertThat(database().levelZeroFiles(true)).isEqualTo(FILES);
         database().db.pauseBackgroundWork();
         try {
             alter(table, compaction);
@@ -174,6 +175,65 @@ class LevelZeroLimitsTest {
         assertThat(database().limits).isNull();
     }
 
+    /** RocksDB merges large cells and indexes of such tables, and rows it does not. */
+    @Test
+    void withTimeWindowsWritesGoOnThoughManyFilesOfLargeCellsAreBehind() throws RocksDBException {
+        TestTable table = table("TimeWindowCompactionStrategy', 'enabled': 'false'");
+        open(table);
+        for (int i = 0; i < FILES; i++) {
+            store.write(table.update(i).at(1).row().set("v", "x".repeat(20_000)).build());
+            store.flush();
+        }
+        Database database = database();
+        assertThat(database.levelZeroFiles(false)).isEqualTo(FILES);
+        database.db.pauseBackgroundWork();
+        try {
+            alter(table, "TimeWindowCompactionStrategy'");
+            Tables.tick(store);
+            // As a restart leaves them.
+            database.setOptions(
+                    database.large,
+                    Map.of(
+                            "level0_slowdown_writes_trigger", "20",
+                            "level0_stop_writes_trigger", "36"));
+            assertThat(stopped()).isOne();
+            database.limits = null;
+            Tables.tick(store);
+            assertThat(stopped()).isZero();
+            assertThat(delayed()).isZero();
+            write(table, 1);
+        } finally {
+            database.db.continueBackgroundWork();
+        }
+        Tables.await(
+                "compaction",
+                () -> {
+                    Tables.tick(store);
+                    return isLeast();
+                });
+    }
+
+    @Test
+    void theManyFilesOfTimeWindowsRaiseNoLimits() {
+        TestTable table = table("TimeWindowCompactionStrategy', 'enabled': 'false'");
+        open(table);
+        write(table);
+        alter(table, "TimeWindowCompactionStrategy'");
+        Tables.tick(store);
+        assertThat(database().limits).isEqualTo(LevelZeroLimits.of(4, 0));
+    }
+
+    /** Where a compaction waits for many files, all limits are as high from the opening on. */
+    @Test
+    void largeCellsHaveTheLimitsOfTheirRows() throws RocksDBException {
+        open(table("SizeTieredCompactionStrategy', 'min_threshold': '40', 'max_threshold': '64'"));
+        for (ColumnFamilyHandle family : List.of(database().data, database().large)) {
+            assertThat(database().db.getOptions(family).level0SlowdownWritesTrigger())
+                    .isEqualTo(80);
+            assertThat(database().db.getOptions(family).level0StopWritesTrigger()).isEqualTo(96);
+        }
+    }
+
     @Test
     void writesGoOnWhereACompactionWaitsForMoreFilesThanRocksDBTakes() throws RocksDBException {
         TestTable table = table("SizeTieredCompactionStrategy'");
@@ -184,7 +244,7 @@ class LevelZeroLimitsTest {
             write(table, i);
             store.flush();
         }
-        assertThat(database().levelZeroFiles()).isEqualTo(39);
+        assertThat(database().levelZeroFiles(true)).isEqualTo(39);
         assertThat(stopped()).isZero();
         assertThat(delayed()).isZero();
         write(table, 1);
