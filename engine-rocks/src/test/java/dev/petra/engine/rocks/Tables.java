@@ -238,8 +238,13 @@ public final class Tables {
      * @param file its name, with a slash before it
      */
     public static void damage(TableStore store, String file) {
+        damage(store, file, 2000);
+    }
+
+    /** The same, from some byte on. */
+    public static void damage(TableStore store, String file, long from) {
         try (RandomAccessFile out = new RandomAccessFile(context(store).directory() + file, "rw")) {
-            out.seek(2000);
+            out.seek(from);
             out.write(new byte[500]);
         } catch (IOException e) {
             throw new UncheckedIOException(e);

@@ -285,6 +285,8 @@ public final class DataFiles {
                         if (time < gcBefore) isOld = true;
                         else next = Math.min(next, time);
                     }
+                    // The next seek forgets an error.
+                    if (!it.isValid()) it.status();
                     if (isOld) {
                         isTelling = true;
                         partitions.at(Arrays.copyOf(record, at));

@@ -146,6 +146,27 @@ class OldRangesTest extends PurgeFixture {
                 .isSameAs(error);
     }
 
+    /** What was seen of a file is not all that there is. */
+    @Test
+    void damageAmongThemEndsTheLookAtTheirFile() throws RocksDBException {
+        open(LEVELED);
+        delete("j", 0, 9, 2, UpdateBuilder.NOW);
+        for (int i = 0; i < 2_000; i++) delete("k", 2 * i, 2 * i + 1, 2, LONG_AGO);
+        store.flush();
+        LiveFileMetaData file = database().dataFiles().get(0);
+        Tables.damage(store, file.fileName(), file.size() / 2);
+        assertThat(
+                        held.eachOldRange(
+                                database(),
+                                file.fileName(),
+                                LONG_AGO + 1,
+                                () -> false,
+                                position -> {
+                                    throw new AssertionError("not all of it was seen");
+                                }))
+                .isEqualTo(Long.MAX_VALUE);
+    }
+
     @ParameterizedTest
     @ValueSource(strings = {LEVELED, UNIVERSAL})
     void theyGoAndTheOtherFilesStay(String strategy) throws RocksDBException {
