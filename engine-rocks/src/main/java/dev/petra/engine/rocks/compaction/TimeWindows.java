@@ -114,8 +114,8 @@ public final class TimeWindows {
     record Candidate(String name, long bytes, long highest, boolean busy) {}
 
     /**
-     * Chooses neighbours to merge: of a window that is over all, of the newest some that are alike
-     * in size, as RocksDB does by size.
+     * Chooses neighbours to merge: of a window that is over all, the smallest first; of the newest
+     * some that are alike in size, as RocksDB does by size.
      *
      * @param files the newest first, as RocksDB has them
      * @return the names of two or more; none if there is nothing to do
@@ -137,12 +137,34 @@ public final class TimeWindows {
                     && window.number(files.get(to).highest) == number) to++;
             List<String> picked =
                     number < newest
-                            ? names(files.subList(from, Math.min(to, from + settings.most())))
+                            ? smallest(files.subList(from, to), settings.most())
                             : alike(files.subList(from, to), settings);
             if (picked.size() > 1) return picked;
             from = to;
         }
         return List.of();
+    }
+
+    /**
+     * All, if they are not too many for one merge; else the neighbours with the fewest bytes, so
+     * that what came of a merge is not in each that follows. The first merge is of so few that each
+     * later one can be of the most.
+     */
+    private static List<String> smallest(List<Candidate> files, int most) {
+        int count = files.size() <= most ? files.size() : (files.size() - 2) % (most - 1) + 2;
+        int least = 0;
+        long bytes = 0;
+        long leastBytes = Long.MAX_VALUE;
+        for (int to = 1; to <= files.size(); to++) {
+            bytes += files.get(to - 1).bytes;
+            if (to < count) continue;
+            if (bytes < leastBytes) {
+                least = to - count;
+                leastBytes = bytes;
+            }
+            bytes -= files.get(to - count).bytes;
+        }
+        return names(files.subList(least, least + count));
     }
 
     /** The first neighbours of which each is not much larger than all before it together. */

@@ -218,10 +218,37 @@ class TimeWindowsTest {
         // Not across one of another window, and not with one that is being merged.
         assertThat(pick(settings(4, 32), 1, 250, 1, 150, 1, 50, 1, 151)).isEmpty();
         assertThat(pick(settings(4, 32), 1, 250, 1, 150, -1, 151, 1, 151)).isEmpty();
-        assertThat(pick(settings(4, 3), 1, 250, 1, 150, 1, 151, 1, 152, 1, 153))
+        assertThat(pick(settings(4, 32), 1, -1, 1, -100, 1, -101, 1, -200)).containsExactly("2", "3");
+    }
+
+    /** What came of the first merge was in all that followed. */
+    @Test
+    void ofTooManyTheSmallestArePicked() {
+        assertThat(pick(settings(4, 3), 1, 250, 9, 150, 1, 151, 1, 152))
                 .containsExactly("1", "2", "3");
-        assertThat(pick(settings(4, 32), 1, -1, 1, -100, 1, -101, 1, -200))
-                .containsExactly("2", "3");
+        assertThat(pick(settings(4, 3), 1, 250, 9, 150, 2, 151, 1, 152, 1, 153))
+                .containsExactly("3", "4");
+        assertThat(pick(settings(4, 2), 1, 250, 1, 150)).isEmpty();
+        CompactionSettings settings = settings(4, 32);
+        List<Candidate> files = new ArrayList<>();
+        files.add(new Candidate("newest", 1, 250, false));
+        for (int i = 0; i < 1000; i++) files.add(new Candidate("file " + i, 1, 150, false));
+        long merged = 0;
+        int merges = 0;
+        while (files.size() > 2) {
+            List<String> picked = TimeWindows.pick(files, new TimeWindow(100, 1), settings);
+            assertThat(picked).hasSizeBetween(2, 32);
+            int from = 0;
+            while (!files.get(from).name().equals(picked.get(0))) from++;
+            List<Candidate> some = files.subList(from, from + picked.size());
+            assertThat(some).extracting(Candidate::name).isEqualTo(picked);
+            long bytes = some.stream().mapToLong(Candidate::bytes).sum();
+            some.clear();
+            files.add(from, new Candidate("merge " + merges++, bytes, 150, false));
+            merged += bytes;
+        }
+        assertThat(merges).isEqualTo(33);
+        assertThat(merged).isEqualTo(2_000);
     }
 
     @Test
