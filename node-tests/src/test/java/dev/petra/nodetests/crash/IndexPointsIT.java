@@ -85,7 +85,8 @@ class IndexPointsIT {
                     "dev.petra.engine.rocks.index.RocksIndexes#define",
                     "dev.petra.engine.rocks.index.RocksIndexes#drop",
                     "dev.petra.engine.rocks.index.RocksIndexes#isRemoved",
-                    "dev.petra.engine.rocks.index.RocksIndexes#isRemovedNow",
+                    "dev.petra.engine.rocks.index.RocksIndexes#isStale",
+                    "dev.petra.engine.rocks.index.RocksIndexes#removeEntries",
                     "org.apache.cassandra.db.compaction.CompactionTask#runMayThrow",
                     "org.apache.cassandra.db.streaming.CassandraStreamReceiver#finishTransaction",
                     "org.apache.cassandra.index.SecondaryIndexManager#buildIndexesBlocking",
@@ -499,7 +500,7 @@ class IndexPointsIT {
         crashes.releaseAt("leave", "RocksIndexes#isRemoved");
         crashes.awaitHeld();
         for (int i : ANEW) setValue(i, i);
-        crashes.holdAlso("leave", "RocksIndexes#isRemovedNow");
+        crashes.holdAlso("leave", "RocksIndexes#isStale");
         crashes.releaseAt("enter", "PartitionLocks#sweeping");
         crashes.awaitHeld();
         return sweep;

@@ -9,6 +9,7 @@ import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.atomic.LongAdder;
 import java.util.concurrent.locks.Lock;
 import java.util.concurrent.locks.LockSupport;
+import java.util.function.BooleanSupplier;
 import org.apache.cassandra.utils.concurrent.UncheckedInterruptedException;
 import org.jspecify.annotations.Nullable;
 import org.rocksdb.RocksDBException;
@@ -82,13 +83,24 @@ public final class WriteStallRetry {
      * @throws WriteStallException if the store was stalled until the timeout; nothing was written
      */
     public boolean write(Lock lock, Set<Lock> busy, Attempt attempt) throws RocksDBException {
+        return write(lock, busy, () -> true, attempt);
+    }
+
+    /**
+     * The same, unless it is not wanted any more.
+     *
+     * @param isWanted asked under the lock before each try, by a thread that is none of {@link
+     *     #writers} meanwhile: who writes alone does not wait for it, nor all others for that one
+     */
+    public boolean write(Lock lock, Set<Lock> busy, BooleanSupplier isWanted, Attempt attempt)
+            throws RocksDBException {
         long end = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(timeoutMillis);
         long pause = SHORTEST_PAUSE_NANOS;
         RocksDBException refused = null;
         while (true) {
             if (lock.tryLock()) {
                 try {
-                    refused = refusalAside(attempt);
+                    refused = isWanted.getAsBoolean() ? refusalAside(attempt) : null;
                 } finally {
                     lock.unlock();
                 }

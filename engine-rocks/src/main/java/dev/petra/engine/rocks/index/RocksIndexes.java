@@ -424,24 +424,33 @@ public final class RocksIndexes implements TermIndexes {
                                     .write(
                                             lock,
                                             busy,
-                                            () ->
-                                                    isRemoved[0] =
-                                                            isRemovedNow(database, entry, check));
+                                            () -> isStale(entry, check),
+                                            () -> {
+                                                remove(database, entry);
+                                                isRemoved[0] = true;
+                                            });
                     return isRemoved[0];
                 });
     }
 
-    private boolean isRemovedNow(Database database, Met entry, SweepCheck check)
-            throws RocksDBException {
-        // A stream adds entries before the files with their rows go live.
+    /**
+     * Whether an entry may go, as long as the lock of its partition is held. Files of a stream may
+     * go live between this look and the removal. A stream says that it arrives, and then adds the
+     * entries of its rows under that lock: either before this look, which sees the stream or the
+     * rows, or after the removal.
+     */
+    private boolean isStale(Met entry, SweepCheck check) {
+        // Before the row is read: it may go live, and the stream end, between the two.
         if (store.isArriving())
             throw new CancellationException(
                     "Entries are not removed from the indexes of "
                             + store.name()
                             + " while a stream brings it rows");
-        if (check.isConfirmed(entry.term, entry.key, entry.clustering)) return false;
+        return !check.isConfirmed(entry.term, entry.key, entry.clustering);
+    }
+
+    private static void remove(Database database, Met entry) throws RocksDBException {
         database.db.delete(
                 Objects.requireNonNull(database.index()), database.writeOptions, entry.raw);
-        return true;
     }
 }

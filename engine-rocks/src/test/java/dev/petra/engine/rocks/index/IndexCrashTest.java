@@ -17,6 +17,7 @@ import dev.petra.engine.rocks.db.WriteBarrier;
 import dev.petra.engine.rocks.stream.SentStream;
 import java.io.IOException;
 import java.io.RandomAccessFile;
+import java.io.UncheckedIOException;
 import java.nio.ByteBuffer;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -32,6 +33,7 @@ import java.util.concurrent.CancellationException;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.atomic.AtomicReference;
 import org.apache.cassandra.db.Clustering;
@@ -370,6 +372,39 @@ class IndexCrashTest extends IndexFixture {
         Tables.context(store).filesEnd();
         assertThat(store.indexes().sweep(INDEX, (term, key, clustering) -> false)).isOne();
         assertThat(indexed(store)).isEmpty();
+    }
+
+    /** It adds them under the lock that the sweep holds from that look to the removal. */
+    @Test
+    void aStreamThatComesWhenASweepHasLookedKeepsItsEntries() throws Exception {
+        store.indexes().define(INDEX);
+        store.indexes().deriveBy(byValue(INDEX));
+        SentStream sent = sent(1);
+        store.indexes().add(Tables.key(TABLE, 0), List.of(entry(0)));
+        AtomicInteger looks = new AtomicInteger();
+        AtomicReference<CompletableFuture<Void>> ingested = new AtomicReference<>();
+        SweepCheck check =
+                (term, key, clustering) -> {
+                    boolean isThere = has(store, 0);
+                    if (looks.incrementAndGet() == 2) {
+                        ingested.set(CompletableFuture.runAsync(() -> ingest(sent)));
+                        Tables.await("the stream", () -> Tables.context(store).isArriving());
+                    }
+                    return isThere;
+                };
+        assertThat(store.indexes().sweep(INDEX, check)).isOne();
+        assertThat(looks).hasValue(2);
+        ingested.get().get(2, TimeUnit.MINUTES);
+        assertThat(has(store, 0)).isTrue();
+        assertThat(indexed(store)).containsExactly(0);
+    }
+
+    private void ingest(SentStream sent) {
+        try {
+            sent.ingestedBy(store);
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
     }
 
     /** Sweeps of one index, each of which a stream ends unless it gets to the last entry. */
