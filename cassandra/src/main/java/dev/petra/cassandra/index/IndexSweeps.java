@@ -107,6 +107,8 @@ public final class IndexSweeps {
         StoreIndexes.dropFormerThatAreLeft(cfs);
         FormerEntries.of(cfs).drop();
         StoreIndexes.markLost(cfs);
+        // Last: what it throws, as on a full disk, is to keep nothing else from being done.
+        StoreIndexes.removeLeft(cfs);
     }
 
     private static void setMostTimesDue() {
@@ -198,8 +200,8 @@ public final class IndexSweeps {
         } catch (RuntimeException | Error e) {
             if (stopped || !cfs.isValid()) return;
             logger.warn(
-                    "Entries of former values could not be removed from the indexes of {}; this is"
-                            + " tried again in a minute",
+                    "Entries of former values, or of dropped indexes, could not be removed from the"
+                            + " store of {}; this is tried again in a minute",
                     cfs.metadata(),
                     e);
         }

@@ -297,6 +297,15 @@ public final class StoreIndexes {
         if (store != null && !former(cfs, store).isEmpty()) dropFormer(cfs);
     }
 
+    /**
+     * Removes what a drop that failed half-way has left in a table's store: it knows no such index
+     * any more. Cheap where there is nothing.
+     */
+    static void removeLeft(ColumnFamilyStore cfs) {
+        TableStore store = storeWithIndexes(cfs);
+        if (store != null) store.indexes().removeLeft();
+    }
+
     private static @Nullable TableStore storeWithIndexes(ColumnFamilyStore cfs) {
         EngineMemtable memtable = EngineMemtables.current(cfs);
         if (memtable == null || memtable.generation().failure() != null) return null;

@@ -74,10 +74,17 @@ public interface TermIndexes {
 
     /**
      * Drops an index and its entries. Durable when it returns: a crash on the way may leave the
-     * index as it was, or undefined and the rest removed when the store is opened next. Idempotent;
-     * nothing if it was never defined.
+     * index as it was, or undefined and the rest removed when the store is opened next; so may an
+     * exception, after which {@link #removeLeft} removes the rest. Idempotent; nothing if it was
+     * never defined.
      */
     void drop(UUID index);
+
+    /**
+     * Removes the entries that a {@link #drop} which failed has left of an index that is not
+     * defined any more. Cheap where there are none; idempotent.
+     */
+    default void removeLeft() {}
 
     /**
      * How entries are derived of rows that come by {@link dev.petra.engine.TableStore#receive}:

@@ -58,6 +58,11 @@ class ForwardingIndexes implements TermIndexes {
     }
 
     @Override
+    public void removeLeft() {
+        indexes.removeLeft();
+    }
+
+    @Override
     public void deriveBy(TermFunction function) {
         indexes.deriveBy(function);
     }

@@ -921,6 +921,17 @@ class IndexPointsIT {
                 () -> logged("Dropping the entries of a former index of ks.again") > 1);
     }
 
+    /** The store knew no such index any more, and its entries stayed until the next restart. */
+    @Test
+    void aDropThatFailsHalfWayIsTriedAgain() throws Exception {
+        create("half");
+        insert("half", 0, 10);
+        crashes.fail("enter", "RocksIndexes#removeEntries");
+        execute("DROP INDEX ks.half_v");
+        node.awaitLog("ColumnFamily='half') could not be removed from its store", PATIENCE);
+        node.awaitLog("Removed the entries of dropped indexes of ks.half", PATIENCE);
+    }
+
     /** The indexes that were built for them would keep the files open until the node ends. */
     @Test
     @EitherKind

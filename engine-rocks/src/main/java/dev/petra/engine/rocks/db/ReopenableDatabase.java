@@ -278,6 +278,11 @@ public final class ReopenableDatabase {
         return index.lost();
     }
 
+    /** Whether {@link #renewDamagedIndex} has something to do. */
+    public boolean areIndexesDamaged() {
+        return index.isDamaged();
+    }
+
     /**
      * Makes the column family of indexes, unless there is one.
      *

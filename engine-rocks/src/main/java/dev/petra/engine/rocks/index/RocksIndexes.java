@@ -204,12 +204,34 @@ public final class RocksIndexes implements TermIndexes {
         reopenable.maintain(
                 database -> {
                     catalog().drop(index);
-                    for (int number : catalog().leftovers()) {
-                        if (emptied.contains(number)) continue;
-                        removeEntries(database, number);
-                        emptied.add(number);
-                    }
+                    removeAllLeft(database);
                 });
+    }
+
+    @Override
+    public void removeLeft() {
+        reopenable.checkOpen();
+        // Of damaged ones all goes at once, when one is defined again.
+        if (left().isEmpty() || reopenable.areIndexesDamaged()) return;
+        reopenable.heal();
+        reopenable.maintain(this::removeAllLeft);
+        logger.info(
+                "Removed the entries of dropped indexes of {} that a failed drop had left",
+                store.name());
+    }
+
+    private void removeAllLeft(Database database) throws RocksDBException {
+        for (int number : left()) {
+            removeEntries(database, number);
+            emptied.add(number);
+        }
+    }
+
+    /** The numbers of dropped indexes whose entries are still to be removed. */
+    private List<Integer> left() {
+        List<Integer> left = catalog().leftovers();
+        left.removeAll(emptied);
+        return left;
     }
 
     /**

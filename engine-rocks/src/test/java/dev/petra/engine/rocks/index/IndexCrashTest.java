@@ -152,13 +152,33 @@ class IndexCrashTest extends IndexFixture {
             write(store, i);
             store.indexes().drop(INDEX);
         }
-        Database database = Tables.context(store).database();
         // An entry and a range of each.
-        assertThat(
-                        database.db.getLongProperty(
-                                Objects.requireNonNull(database.index()),
-                                "rocksdb.num-entries-active-mem-table"))
-                .isEqualTo(20);
+        assertThat(property("rocksdb.num-entries-active-mem-table")).isEqualTo(20);
+    }
+
+    /** The store knew no such index any more, and its entries stayed until it was opened again. */
+    @Test
+    void whatADropThatFailedHasLeftIsRemoved() throws Exception {
+        store.indexes().define(INDEX);
+        store.indexes().define(LATER);
+        for (int i = 0; i < 10; i++) write(store, i);
+        TermEntry other = new TermEntry(LATER, entry(1).term(), Clustering.EMPTY);
+        store.indexes().add(Tables.key(TABLE, 1), List.of(other));
+        // The first step of a drop.
+        Tables.context(store).catalog().indexes().drop(INDEX);
+        for (int time = 0; time < 2; time++) {
+            store.indexes().removeLeft();
+            assertThat(stored(store)).isOne();
+            assertThat(indexed(store, LATER)).containsExactly(1);
+            // The entries and one range.
+            assertThat(property("rocksdb.num-entries-active-mem-table")).isEqualTo(12);
+        }
+    }
+
+    /** Of the column family of indexes. */
+    private long property(String name) throws Exception {
+        Database database = Tables.context(store).database();
+        return database.db.getLongProperty(Objects.requireNonNull(database.index()), name);
     }
 
     /** The format is raised before the column family is made. */
