@@ -155,6 +155,11 @@ public final class IndexSweeps {
         debt(store).written(entries);
     }
 
+    /** A store has one more index that is complete. */
+    static void built(TableStore store) {
+        debt(store).built();
+    }
+
     private static SweepDebt debt(TableStore store) {
         SweepDebt known = debts.get(store);
         return known != null

@@ -323,6 +323,7 @@ public final class StoreIndexBuilder extends SecondaryIndexBuilder {
         boolean[] built = new boolean[1];
         whileStalled(generation, () -> built[0] = StoreIndexes.setBuilt(index, store, round));
         if (built[0]) {
+            IndexSweeps.built(store);
             logger.info("Build {} of index {} is complete", round, IndexTerms.name(index));
             return true;
         }

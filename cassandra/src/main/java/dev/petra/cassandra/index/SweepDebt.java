@@ -36,6 +36,9 @@ final class SweepDebt {
     private double share = SMALLEST_SHARE;
     private long due = UNKNOWN;
 
+    /** Whether an index was built since {@link #due} was set: there are more entries then. */
+    private boolean isBuilt;
+
     /** The background sweep that is under way, or was interrupted; null if there is none. */
     private @Nullable Sweep interrupted;
 
@@ -58,17 +61,25 @@ final class SweepDebt {
         written.add(entries);
     }
 
+    /** An index was built, whose entries do not count as written. */
+    synchronized void built() {
+        isBuilt = true;
+    }
+
     /**
      * Returns whether a sweep is due.
      *
-     * @param entries estimates how many entries the store has; called by the first call only, which
-     *     is never by a write
+     * @param entries estimates how many entries the store has; called by the first call only, and
+     *     the first after {@link #built}, which are never by a write
      */
     synchronized boolean isDue(LongSupplier entries) {
         if (due == UNKNOWN) {
             due = due(entries.getAsLong());
             written.add((long) (part * due));
+        } else if (isBuilt) {
+            due = Math.max(due, due(entries.getAsLong()));
         }
+        isBuilt = false;
         return owed() >= due;
     }
 

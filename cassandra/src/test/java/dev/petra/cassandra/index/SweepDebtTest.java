@@ -198,6 +198,30 @@ class SweepDebtTest {
         assertThat(debt.timesDue(() -> MANY)).isZero();
     }
 
+    /** What a build adds does not count as written: few writes made a sweep of all of it due. */
+    @Test
+    void whatABuildAddsCountsAsThere() {
+        SweepDebt debt = new SweepDebt(0);
+        assertThat(debt.isDue(() -> 0)).isFalse();
+        debt.built();
+        debt.written(20_000);
+        assertThat(debt.timesDue(() -> MANY)).isZero();
+        // It is estimated once.
+        assertThat(debt.isDue(() -> 0)).isFalse();
+        debt.written(MANY / 2);
+        assertThat(debt.isDue(() -> 0)).isTrue();
+    }
+
+    /** Where one is built again, the others have their entries. */
+    @Test
+    void aBuildMakesNoSweepDueEarlier() {
+        SweepDebt debt = new SweepDebt(0);
+        assertThat(debt.isDue(() -> MANY)).isFalse();
+        debt.built();
+        debt.written(20_000);
+        assertThat(debt.isDue(() -> 0)).isFalse();
+    }
+
     /** As by {@code nodetool garbagecollect}. */
     @Test
     void aSweepOfEverythingEndsOneThatWasInterrupted() {
