@@ -282,6 +282,17 @@ public interface TableStore extends AutoCloseable {
     void compact(Collection<Range<Token>> ranges);
 
     /**
+     * Compacts the whole table like {@link #compact}, and has entries removed from its indexes:
+     * when what was deleted is purged, and before the files of the indexes are written anew.
+     *
+     * @param sweep removes them, by {@link TermIndexes#sweep}
+     */
+    default void collectGarbage(Runnable sweep) {
+        compact(List.of());
+        sweep.run();
+    }
+
+    /**
      * Writes every data file anew, as the table's options are now; compacts like {@link #compact}.
      */
     default void rewrite() {

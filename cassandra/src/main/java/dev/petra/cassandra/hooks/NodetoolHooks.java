@@ -17,6 +17,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ExecutionException;
+import java.util.concurrent.atomic.AtomicReference;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.compaction.CompactionManager.AllSSTableOpStatus;
 import org.apache.cassandra.dht.Range;
@@ -122,10 +123,13 @@ public final class NodetoolHooks {
      * Null if that is Cassandra's.
      */
     public static @Nullable AllSSTableOpStatus garbageCollect(ColumnFamilyStore cfs) {
-        if (compact(cfs))
-            return IndexSweeps.sweep(cfs)
-                    ? AllSSTableOpStatus.SUCCESSFUL
-                    : AllSSTableOpStatus.ABORTED;
+        EngineMemtable table = EngineMemtables.current(cfs);
+        if (table == null) return null;
+        AtomicReference<@Nullable AllSSTableOpStatus> engines = new AtomicReference<>();
+        engines.set(result(cfs, AllSSTableOpStatus.SUCCESSFUL));
+        NodetoolOperations.garbageCollect(table, () -> engines.set(sweep(cfs)));
+        AllSSTableOpStatus done = engines.get();
+        if (done != null) return done;
         if (EngineMemtables.current(cfs) == null || !cfs.indexManager.hasIndexes()) return null;
         logger.error(
                 "The indexes of {} keep the entries of former values, because SSTables of the table"
@@ -133,6 +137,11 @@ public final class NodetoolHooks {
                         + " Repeat nodetool garbagecollect when it does not have the table",
                 cfs.metadata());
         return AllSSTableOpStatus.ABORTED;
+    }
+
+    private static @Nullable AllSSTableOpStatus sweep(ColumnFamilyStore cfs) {
+        if (!isWhole(cfs)) return null;
+        return IndexSweeps.sweep(cfs) ? AllSSTableOpStatus.SUCCESSFUL : AllSSTableOpStatus.ABORTED;
     }
 
     /**

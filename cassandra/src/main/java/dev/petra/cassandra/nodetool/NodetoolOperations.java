@@ -60,6 +60,15 @@ public final class NodetoolOperations {
         run(table, "compact", store -> store.compact(unwrapped));
     }
 
+    /**
+     * {@code nodetool garbagecollect}.
+     *
+     * @param sweep of the indexes; not called where nothing was ever written
+     */
+    public static void garbageCollect(EngineMemtable table, Runnable sweep) {
+        run(table, "garbagecollect", store -> store.collectGarbage(sweep));
+    }
+
     /** {@code nodetool compact -st -et} in its JMX form, {@code left:right}. */
     public static void compact(EngineMemtable table, ColumnFamilyStore cfs, String... ranges) {
         List<Range<Token>> parsed = new ArrayList<>();

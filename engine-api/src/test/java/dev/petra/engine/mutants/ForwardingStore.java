@@ -131,6 +131,11 @@ class ForwardingStore implements TableStore {
     }
 
     @Override
+    public void collectGarbage(Runnable sweep) {
+        store.collectGarbage(sweep);
+    }
+
+    @Override
     public void stopPurging() {
         store.stopPurging();
     }

@@ -379,6 +379,11 @@ final class RocksStore implements TableStore, LogSyncer.Log {
     }
 
     @Override
+    public void collectGarbage(Runnable sweep) {
+        maintenance.collectGarbage(sweep);
+    }
+
+    @Override
     public void stopCompactions() {
         maintenance.stopCompactions();
     }

@@ -272,6 +272,19 @@ final class StoreMaintenance {
                 });
     }
 
+    /**
+     * Compacts the whole store, with a purge, and its indexes after a sweep of them, whose
+     * tombstones go with what they hide.
+     */
+    void collectGarbage(Runnable sweep) {
+        reopenable.followTable();
+        reopenable.maintain(database -> purge.run(database, false));
+        sweep.run();
+        // The table was truncated or dropped, and the sweep has ended for that.
+        if (reopenable.isClosed()) return;
+        reopenable.maintain(StoreMaintenance::compactIndexes);
+    }
+
     /** Compacts all rows, without a purge. */
     private static void compactAll(Database database) throws RocksDBException {
         database.compactions.compact(

@@ -181,6 +181,22 @@ class IndexCrashTest extends IndexFixture {
         return database.db.getLongProperty(Objects.requireNonNull(database.index()), name);
     }
 
+    /** They were written anew first, and what the sweep then removed stayed on the disk. */
+    @Test
+    void whatASweepRemovesGoesFromTheDiskWhenGarbageIsCollected() throws Exception {
+        store.indexes().define(INDEX);
+        for (int i = 0; i < 10; i++) write(store, i);
+        store.flush();
+        assertThat(property("rocksdb.live-sst-files-size")).isPositive();
+        AtomicLong removed = new AtomicLong();
+        SweepCheck none = (term, key, clustering) -> false;
+        store.collectGarbage(() -> removed.set(store.indexes().sweep(INDEX, none)));
+        assertThat(removed).hasValue(10);
+        assertThat(property("rocksdb.live-sst-files-size")).isZero();
+        assertThat(property("rocksdb.num-entries-active-mem-table")).isZero();
+        assertThat(has(store, 1)).isTrue();
+    }
+
     /** The format is raised before the column family is made. */
     @Test
     void aCrashBeforeTheColumnFamilyIsMadeLeavesNoIndex() throws Exception {
