@@ -71,6 +71,9 @@ public final class StoreIndexBuilder extends SecondaryIndexBuilder {
 
     private volatile boolean isFirstOver;
 
+    /** In which this began; null before. Others are of after a TRUNCATE. */
+    private @Nullable Generation firstGeneration;
+
     /** Those that are complete, or were dropped. */
     private final Set<Index> ended = new HashSet<>();
 
@@ -159,6 +162,7 @@ public final class StoreIndexBuilder extends SecondaryIndexBuilder {
             EngineMemtable memtable = EngineMemtables.current(cfs);
             if (memtable == null || !cfs.isValid()) return;
             Generation generation = memtable.generation();
+            if (firstGeneration == null) firstGeneration = generation;
             // Writes that did not know the indexes have ended: if there is no store, it is empty.
             Keyspace.writeOrder.awaitNewBarrier();
             try {
@@ -209,6 +213,7 @@ public final class StoreIndexBuilder extends SecondaryIndexBuilder {
             // That one may have ended since the last round did.
             Long before = began.get(index);
             if (before != null && wasCompletedByAnother(store, index, before)) continue;
+            if (wasMadeWith(generation, store, index)) continue;
             if (anew && !emptied.contains(index)) {
                 whileStalled(generation, () -> StoreIndexes.drop(index, store));
                 emptied.add(index);
@@ -343,6 +348,21 @@ public final class StoreIndexBuilder extends SecondaryIndexBuilder {
                 "Build {} of index {} ends because another build has completed the index",
                 round,
                 IndexTerms.name(index));
+        ended.add(index);
+        return true;
+    }
+
+    /**
+     * Ends the build of one index if the store of a generation that came after its begin has it
+     * complete: {@link StoreIndexes#defineIn} made it so before the first write, and whoever wrote
+     * rows without its entries, or builds it, has set it to {@link TermIndexes.State#BUILDING}.
+     */
+    private boolean wasMadeWith(Generation generation, TableStore store, Index index) {
+        if (generation == firstGeneration || !StoreIndexes.isBuilt(index, store)) return false;
+        logger.info(
+                "The build of index {} ends because {} was made with the index",
+                IndexTerms.name(index),
+                generation);
         ended.add(index);
         return true;
     }

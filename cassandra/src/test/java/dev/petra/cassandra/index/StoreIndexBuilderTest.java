@@ -12,6 +12,8 @@ import dev.petra.engine.WriteStallException;
 import dev.petra.engine.index.TermIndexes;
 import java.nio.file.Path;
 import java.util.List;
+import java.util.Map;
+import java.util.UUID;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.Consumer;
@@ -24,6 +26,9 @@ import org.junit.jupiter.api.io.TempDir;
 
 class StoreIndexBuilderTest {
     @TempDir Path directory;
+
+    /** The store that the table's engine makes. */
+    private final AtomicReference<TableStore> opens = new AtomicReference<>();
 
     /** {@code nodetool stop INDEX_BUILD}, TRUNCATE and Cassandra's own interrupts. */
     @Test
@@ -58,9 +63,11 @@ class StoreIndexBuilderTest {
                             throw new WriteStallException("full");
                         });
         TableStore store = proxy(TableStore.class, (self, method, arguments) -> full);
+        opens.set(store);
         table.set(
                 new HollowTable(
-                        directory, proxy(StorageEngine.class, (self, method, arguments) -> store)));
+                        directory,
+                        proxy(StorageEngine.class, (self, method, arguments) -> opens.get())));
         assertThat(table.get().stores.current().writable()).isSameAs(store);
         // Before there seems to be a node, which has directories for keyspaces, and an address.
         Keyspace unused = Hollow.of(Keyspace.class);
@@ -85,6 +92,27 @@ class StoreIndexBuilderTest {
         buildOnAFullDisk(
                 table -> {
                     var unused = table.stores.successor();
+                });
+    }
+
+    /** It took the index of the new store for incomplete, and queries failed until it was built. */
+    @Test
+    void aBuildEndsWithAStoreThatIsMadeWithTheIndexMeanwhile() throws Exception {
+        buildOnAFullDisk(
+                table -> {
+                    Map<UUID, TermIndexes.State> states =
+                            Map.of(StoreIndexes.id(table.index), TermIndexes.State.BUILT);
+                    TermIndexes complete =
+                            proxy(
+                                    TermIndexes.class,
+                                    (self, method, arguments) -> {
+                                        if (method.getName().equals("states")) return states;
+                                        throw new UnsupportedOperationException(method.getName());
+                                    });
+                    TableStore made =
+                            proxy(TableStore.class, (self, method, arguments) -> complete);
+                    opens.set(made);
+                    assertThat(table.stores.successor().writable()).isSameAs(made);
                 });
     }
 }

@@ -371,6 +371,8 @@ class IndexRacesIT {
         NodeTool.Result result = rebuild.get(3, TimeUnit.MINUTES);
         assertThat(result.exitCode()).as(result.output()).isZero();
         assertThat(found("emptied", "v")).isEqualTo(10);
+        // The new store had it complete: it is not built there.
+        assertThat(log("emptied_v", "was made with the index")).hasSize(1);
     }
 
     /** CREATE INDEX stops what has the table's SSTables; a build from the store has none. */
