@@ -119,8 +119,9 @@ public interface TermIndexes {
 
     /**
      * Removes entries that no row confirms. An entry that is written again meanwhile, with its row,
-     * stays, and so may those of a partition that is written all the time. Ends early where the
-     * index is dropped; one sweep of a store at a time, others wait.
+     * stays, and so may those of a partition that is written all the time, and of a small share of
+     * the others with it. Ends early where the index is dropped; one sweep of a store at a time,
+     * others wait.
      *
      * @return how many it removed
      * @throws java.util.concurrent.CancellationException if it meets an entry while files of a
