@@ -131,7 +131,7 @@ class Attempt {
     /** A time as of which both are read: see {@link #AHEAD_SECONDS}. */
     static long ahead(long nowInSec, Shadow shadow) {
         // A clock that has gone back may have been ahead of itself when something was compacted.
-        return Math.max(nowInSec, shadow.latest()) + AHEAD_SECONDS;
+        return Math.max(nowInSec, shadow.times.latest()) + AHEAD_SECONDS;
     }
 
     /**
@@ -256,7 +256,7 @@ class Attempt {
                 table,
                 command.columnFilter(),
                 now,
-                Math.max(shadow.gcBefore(), now - table.params.gcGraceSeconds),
+                Math.max(shadow.times.gcBefore(), now - table.params.gcGraceSeconds),
                 command.isReversed());
     }
 

@@ -96,7 +96,7 @@ final class ComparedReads {
                             : compare(shadow, copy, (PartitionRangeReadCommand) command, maxRows);
             if (isCompared) return;
         }
-        shadow.countNotComparable();
+        shadow.results.countNotComparable();
     }
 
     private static boolean isComparable(Shadow shadow, ReadCommand command) {
@@ -114,7 +114,7 @@ final class ComparedReads {
         if (attempt.tableNanos() > 0)
             shadow.statistics().reads.update(attempt.tableNanos(), attempt.shadowNanos());
         if (outcome == null) return false;
-        shadow.count(copy, command.partitionKey(), outcome);
+        shadow.results.count(copy, command.partitionKey(), outcome);
         return true;
     }
 
@@ -124,10 +124,11 @@ final class ComparedReads {
         RangeAttempt attempt = new RangeAttempt(shadow, copy, command, maxRows);
         List<RangeAttempt.Compared> compared = attempt.run();
         if (compared == null) {
-            if (attempt.isTooLong()) shadow.countNotComparable();
+            if (attempt.isTooLong()) shadow.results.countNotComparable();
             return attempt.isTooLong();
         }
-        for (RangeAttempt.Compared each : compared) shadow.count(copy, each.key(), each.outcome());
+        for (RangeAttempt.Compared each : compared)
+            shadow.results.count(copy, each.key(), each.outcome());
         return true;
     }
 }

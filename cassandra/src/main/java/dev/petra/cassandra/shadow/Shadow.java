@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.cassandra.shadow;
 
-import dev.petra.cassandra.disk.Disk;
 import dev.petra.cassandra.engine.Engines;
 import dev.petra.cassandra.table.TableRegistry;
 import dev.petra.engine.StorageEngine;
@@ -11,13 +10,8 @@ import dev.petra.engine.TableStore;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.time.Duration;
-import java.util.ArrayList;
-import java.util.HashMap;
-import java.util.HashSet;
 import java.util.List;
-import java.util.Map;
 import java.util.Objects;
-import java.util.Set;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
@@ -25,12 +19,8 @@ import java.util.function.BooleanSupplier;
 import java.util.function.ToLongFunction;
 import org.apache.cassandra.config.DatabaseDescriptor;
 import org.apache.cassandra.db.ColumnFamilyStore;
-import org.apache.cassandra.db.DecoratedKey;
 import org.apache.cassandra.db.memtable.Memtable;
 import org.apache.cassandra.io.FSError;
-import org.apache.cassandra.io.sstable.format.SSTableReader;
-import org.apache.cassandra.utils.ByteBufferUtil;
-import org.apache.cassandra.utils.FBUtilities;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -48,9 +38,6 @@ public final class Shadow {
 
     private static final String DROPPED_OUT = "dropped out";
 
-    /** Why the copy ends that is made anew. */
-    private static final String ANEW = "an operator has it made anew";
-
     private static final Duration LONGEST_REST = Duration.ofHours(1);
 
     private static final long ROOM_NANOS = TimeUnit.SECONDS.toNanos(1);
@@ -61,18 +48,11 @@ public final class Shadow {
     final ColumnFamilyStore cfs;
     final String name;
     private volatile ShadowFactory factory;
-    private final ShadowStatistics statistics = new ShadowStatistics();
-    private final Differences differences;
-    private final RememberedDifferences remembered;
-    private volatile @Nullable TableComparison comparison;
-
-    /** Under which what comparisons have found is counted, and forgotten. */
-    private final Object results = new Object();
-
+    final ComparisonResults results;
+    final PurgeTimes times;
+    private final ShadowRestart restart;
+    private final FormerCopies former;
     private final CountDownLatch gone = new CountDownLatch(1);
-
-    /** Copies whose files are there yet, because they were still read. */
-    private final List<ShadowCopy> former = new ArrayList<>();
 
     private volatile @Nullable ShadowCopy copy;
 
@@ -102,11 +82,6 @@ public final class Shadow {
     private long roomFoundAt = System.nanoTime() - ROOM_NANOS;
     private long beganAt;
 
-    /** The highest that a clock of the table's compactions may have shown, in seconds. */
-    private volatile long latest;
-
-    private volatile long gcBefore;
-
     /** Another shadow of the table, whose files go first. */
     private @Nullable Shadow predecessor;
 
@@ -115,8 +90,10 @@ public final class Shadow {
         this.cfs = cfs;
         this.factory = factory;
         this.name = cfs.metadata.toString();
-        this.differences = new Differences(name, System::nanoTime, () -> this.factory.answers());
-        this.remembered = new RememberedDifferences(name, System::nanoTime);
+        this.results = new ComparisonResults(cfs, () -> this.factory.answers());
+        this.times = new PurgeTimes(cfs);
+        this.restart = new ShadowRestart(cfs);
+        this.former = new FormerCopies(cfs, factory.engine());
     }
 
     // What it is
@@ -179,7 +156,7 @@ public final class Shadow {
 
     /** Why a copy that has caught up is not what reads should be answered from, or null. */
     @Nullable String doubt(ShadowCopy of) {
-        if (statistics.different.sum() > 0) return "it had another answer than the table";
+        if (results.statistics.different.sum() > 0) return "it had another answer than the table";
         // Asked behind that: a copy has ended before its differences are forgotten.
         if (of.isOver()) return "it has ended";
         String late = late(of);
@@ -250,60 +227,12 @@ public final class Shadow {
 
     /** What was compared. */
     public ShadowStatistics statistics() {
-        return statistics;
+        return results.statistics;
     }
 
     /** The last differences, the newest first; behind them the last that are undecided. */
     public List<Differences.Difference> differences() {
-        List<Differences.Difference> all = new ArrayList<>(differences.last());
-        all.addAll(differences.undecided());
-        return all;
-    }
-
-    /**
-     * Counts a comparison, and keeps what differs, whether the copy is there yet or not; unless
-     * what it had wrong was forgotten by {@link #anew}.
-     *
-     * @param of what was compared
-     * @param outcome null if there was no moment to compare at
-     */
-    void count(ShadowCopy of, DecoratedKey key, Comparison.@Nullable Outcome outcome) {
-        synchronized (results) {
-            ShadowStore.End end = of.end();
-            if (end != null && end.reason().equals(ANEW)) return;
-            if (outcome == null) statistics.notComparable.increment();
-            else
-                switch (outcome.result()) {
-                    case EQUAL -> statistics.equal.increment();
-                    case DIFFERENT -> {
-                        statistics.different.increment();
-                        var unused = differences.add(difference(key, outcome));
-                        remembered.remember(statistics.different.sum(), this::folders);
-                    }
-                    case UNDECIDED -> {
-                        statistics.undecided.increment();
-                        differences.addUndecided(difference(key, outcome));
-                    }
-                    case TOO_LONG -> statistics.notComparable.increment();
-                }
-            statistics.compared.increment();
-        }
-    }
-
-    private Differences.Difference difference(DecoratedKey key, Comparison.Outcome outcome) {
-        return new Differences.Difference(
-                System.currentTimeMillis(),
-                outcome.kind(),
-                Comparison.shown(cfs.metadata(), key),
-                outcome.where(),
-                outcome.table(),
-                outcome.shadow());
-    }
-
-    /** Counts a read of which there was no moment to compare at. */
-    void countNotComparable() {
-        statistics.notComparable.increment();
-        statistics.compared.increment();
+        return results.differences();
     }
 
     /**
@@ -312,15 +241,12 @@ public final class Shadow {
      */
     void recall() {
         Shadow before = predecessor;
-        long found =
-                remembered.recall(this::folders, before == null ? 0 : before.remembered.found());
-        statistics.different.add(found);
-        statistics.compared.add(found);
+        results.recall(before == null ? null : before.results);
     }
 
     /** Forgets its differences, after {@link #end}: the table has no shadow. Throws nothing. */
     void forget() {
-        var unused = remembered.forget(this::folders);
+        results.forget();
     }
 
     /**
@@ -331,22 +257,7 @@ public final class Shadow {
      */
     @Nullable String anew() {
         if (promoted) return "is not made anew: it becomes the table, see petra.migrations";
-        boolean isForgotten;
-        synchronized (results) {
-            logger.warn(
-                    "{} is made anew, as an operator has asked, and forgets {} differences, the"
-                            + " last of which were: {}",
-                    this,
-                    statistics.different.sum(),
-                    differences.last());
-            // First: what was found wrong neither answers nor becomes the table from here on, and
-            // nothing that is of it counts.
-            dropOut(ANEW);
-            statistics.forgetResults();
-            differences.forget();
-            comparison = null;
-            isForgotten = remembered.forget(this::folders);
-        }
+        boolean isForgotten = results.anew(() -> dropOut(ComparisonResults.ANEW));
         return isForgotten
                 ? null
                 : "is made anew, but a restart of the node would remember the former differences:"
@@ -356,11 +267,7 @@ public final class Shadow {
 
     /** The comparison of the whole table that was begun last since {@link #anew}, or null. */
     public @Nullable TableComparison comparison() {
-        return comparison;
-    }
-
-    void comparison(TableComparison begun) {
-        comparison = begun;
+        return results.comparison();
     }
 
     // The table's life
@@ -401,7 +308,7 @@ public final class Shadow {
             dropOut("the table was altered once more");
             return;
         }
-        List<Differences.Difference> found = differences.last();
+        List<Differences.Difference> found = results.decided();
         if (!found.isEmpty())
             logger.warn(
                     "The shadow of {} on this node had other answers than the table, so the table"
@@ -469,38 +376,12 @@ public final class Shadow {
     void end() {
         ended = true;
         dropOut("the table was dropped or altered");
-        remembered.end(this::folders);
+        results.end();
     }
 
     /** Whether all of it is gone from disk, after {@link #end}. Waits as long. */
     boolean awaitGone(Duration patience) throws InterruptedException {
         return gone.await(patience.toMillis(), TimeUnit.MILLISECONDS);
-    }
-
-    /** Deletions from before this may have been purged in the table. */
-    synchronized void noteGcBefore(long time) {
-        gcBefore = Math.max(gcBefore, time);
-    }
-
-    /**
-     * Deletions from before this may have been purged in the table: the latest since the shadow
-     * began, since {@code gc_grace_seconds} may have grown, or the clock have gone back.
-     */
-    long gcBefore() {
-        return gcBefore;
-    }
-
-    /**
-     * By when neither side has taken a cell for expired yet, in seconds: the clock, or what it was
-     * before it went back.
-     */
-    long latest() {
-        return latest;
-    }
-
-    private LateWrites.Moment moment() {
-        noteTime();
-        return new LateWrites.Moment(latest, Shadows.shortestGrace(cfs.metadata()));
     }
 
     /**
@@ -517,11 +398,6 @@ public final class Shadow {
         return late != null ? late : Shadows.purgeDoubt(cfs.metadata());
     }
 
-    private synchronized void noteTime() {
-        latest = Math.max(latest, FBUtilities.nowInSeconds());
-        noteGcBefore(latest - cfs.metadata().params.gcGraceSeconds);
-    }
-
     /** Whether nothing of it is on disk, after its end. */
     boolean isGone() {
         return gone.getCount() == 0;
@@ -535,91 +411,32 @@ public final class Shadow {
      */
     void resume() {
         try {
-            ShadowFolder folder = null;
-            ShadowFolder.Closed closed = null;
-            boolean isOne = true;
-            for (ShadowFolder each : folders()) {
-                ShadowFolder.Closed found = each.take();
-                if (found == null) continue;
-                isOne = closed == null;
-                folder = each;
-                closed = found;
-            }
-            if (folder != null && closed != null && isOne) resume(folder, closed);
+            ShadowRestart.Found found = restart.take();
+            if (found != null) resume(found);
         } catch (IOException | RuntimeException | FSError e) {
             logger.error("The shadow of {} cannot go on and is made anew", name, e);
         }
     }
 
-    private void resume(ShadowFolder folder, ShadowFolder.Closed closed) throws IOException {
-        Set<SSTableReader> live = cfs.getLiveSSTables();
-        if (!folder.copies().contains(closed.copy())
-                || !closed.sstables().equals(ShadowCopy.names(live))) {
-            logger.info(
-                    "The SSTables of {} are not those that it had when the node was stopped; its"
-                            + " shadow is made anew",
-                    name);
-            return;
-        }
-        List<CopySource> left = left(closed, live);
-        if (left == null) return;
+    private void resume(ShadowRestart.Found found) {
+        ShadowFolder folder = found.folder();
+        ShadowFolder.Closed closed = found.closed();
         boolean goesOn = false;
         try {
-            for (ShadowFolder each : folders()) CopySource.deleteOthers(each, closed.left());
             beganAt = System.nanoTime();
-            latest = closed.latest();
-            noteGcBefore(closed.gcBefore());
-            noteTime();
+            times.resume(closed);
             ShadowCopy now = open(folder, closed.copy(), new LateWrites(closed.memory()));
             place = folder;
             cfs.getTracker().subscribe(now);
-            String nextKey = closed.nextKey();
-            now.resume(
-                    left,
-                    nextKey == null ? null : cfs.decorateKey(ByteBufferUtil.hexToBytes(nextKey)));
+            now.resume(found.toCopy(), found.nextKey(cfs));
             copy = now;
             goesOn = true;
             begun.incrementAndGet();
-            logger.info("The shadow of {} goes on; SSTables to copy: {}", name, left.size());
+            logger.info(
+                    "The shadow of {} goes on; SSTables to copy: {}", name, found.toCopy().size());
         } finally {
-            if (!goesOn) left.forEach(CopySource::release);
+            if (!goesOn) found.release();
         }
-    }
-
-    /** What is to be copied yet, or null if not all of it is there. */
-    private @Nullable List<CopySource> left(ShadowFolder.Closed closed, Set<SSTableReader> sstables)
-            throws IOException {
-        Map<Path, SSTableReader> live = new HashMap<>();
-        for (SSTableReader each : sstables) live.put(CopySource.path(each), each);
-        List<ShadowFolder> folders = folders();
-        List<CopySource> all = new ArrayList<>();
-        boolean isWhole = false;
-        try {
-            for (ShadowFolder.Left each : closed.left()) {
-                SSTableReader sstable = live.get(Path.of(each.path()));
-                if (sstable != null) all.add(CopySource.of(sstable.ref(), each.isLater()));
-                else if (CopySource.isThere(each, folders)) all.add(CopySource.kept(each));
-                else {
-                    logger.info(
-                            "{} is not there; the shadow of {} is made anew", each.path(), name);
-                    return null;
-                }
-            }
-            isWhole = true;
-            return all;
-        } finally {
-            if (!isWhole) all.forEach(CopySource::release);
-        }
-    }
-
-    /** In each directory of the table; a copy is in one of them. */
-    private List<ShadowFolder> folders() {
-        List<ShadowFolder> folders = new ArrayList<>();
-        for (Path directory : TableRegistry.directories(cfs))
-            folders.add(new ShadowFolder(directory, Disk.REAL));
-        if (folders.isEmpty())
-            throw new IllegalStateException(name + " has no directory: are its disks mounted?");
-        return folders;
     }
 
     private ShadowFolder folder() {
@@ -628,9 +445,9 @@ public final class Shadow {
 
     private ShadowCopy open(ShadowFolder folder, long number, LateWrites late) {
         ShadowCopy opened =
-                new ShadowCopy(cfs, openStore(folder, number), number, late, this::moment);
+                new ShadowCopy(cfs, openStore(folder, number), number, late, times::moment);
         opened.answers = factory.answers();
-        opened.writeLatencies = statistics.writes;
+        opened.writeLatencies = results.statistics.writes;
         return opened;
     }
 
@@ -651,14 +468,14 @@ public final class Shadow {
      * @return when to go on; null if the shadow has ended and is gone
      */
     @Nullable Duration step() {
-        noteTime();
-        remembered.catchUp(this::folders);
+        times.note();
+        results.catchUp();
         ShadowCopy now = copy;
         if (now != null && now.isOver()) {
             retire(now);
             now = null;
         }
-        former.removeIf(this::isDropped);
+        former.drop();
         if (ended) return isDeleted() ? null : ShadowCopy.SOON;
         if (now == null) {
             Shadow other = predecessor;
@@ -714,7 +531,7 @@ public final class Shadow {
         beganAt = System.nanoTime();
         ShadowCopy next = null;
         try {
-            Place free = nextPlace();
+            FormerCopies.Place free = former.nextPlace();
             ShadowFolder folder = free.folder();
             String lack = lackOfRoom(folder, tableBytes());
             if (lack != null) {
@@ -744,52 +561,6 @@ public final class Shadow {
         }
     }
 
-    /** Where a copy is to be. */
-    record Place(ShadowFolder folder, long number) {}
-
-    /**
-     * A place for the next copy. Deletes what former ones have left; where that fails, as on a disk
-     * that has become read-only, it is not.
-     *
-     * @throws IllegalStateException if that fails on each disk
-     */
-    Place nextPlace() {
-        List<ShadowFolder> free = new ArrayList<>();
-        long number = 1;
-        for (ShadowFolder each : folders()) {
-            try {
-                // No number comes twice, wherever it is.
-                number = Math.max(number, each.next());
-                // None is there, unless it could not be taken at the start. It goes first: what it
-                // names must be whole.
-                var unused = each.take();
-                for (long left : each.copies()) deleteLeft(each, left);
-                CopySource.deleteOthers(each, List.of());
-                free.add(each);
-            } catch (IOException | RuntimeException | FSError e) {
-                logger.warn(
-                        "The next copy of {} is not made in {}, where a former one cannot be"
-                                + " deleted",
-                        name,
-                        each,
-                        e);
-            }
-        }
-        if (free.isEmpty())
-            throw new IllegalStateException(
-                    "former copies can be deleted on none of its disks, see the log");
-        return new Place(ShadowFolder.roomiest(free), number);
-    }
-
-    private void deleteLeft(ShadowFolder folder, long number) {
-        for (ShadowCopy each : former) if (each.number == number) return;
-        try {
-            engine().deleteStore(folder.copy(number));
-        } catch (IllegalStateException e) {
-            logger.debug("A former shadow of {} is still read", name, e);
-        }
-    }
-
     private void rest(String reason) {
         state = DROPPED_OUT + ", again in " + rest.toSeconds() + " s: " + reason;
         restUntil = System.nanoTime() + rest.toNanos();
@@ -808,26 +579,9 @@ public final class Shadow {
         former.add(over);
     }
 
-    private boolean isDropped(ShadowCopy over) {
-        try {
-            over.store.drop();
-            return true;
-        } catch (IllegalStateException e) {
-            logger.debug("The former shadow of {} is still read", name, e);
-            return false;
-        } catch (RuntimeException | FSError e) {
-            logger.warn(
-                    "The files of the former shadow of {} cannot be deleted; they are deleted when"
-                            + " the next copy begins",
-                    name,
-                    e);
-            return true;
-        }
-    }
-
     private boolean isDeleted() {
         // Its end has just begun.
-        if (!former.isEmpty() || isBeingCopied() || Shadows.of(cfs.metadata.id) == this)
+        if (!former.areDropped() || isBeingCopied() || Shadows.of(cfs.metadata.id) == this)
             return false;
         // Whoever waits for this one waits for that one too.
         Shadow other = predecessor;
@@ -835,12 +589,7 @@ public final class Shadow {
         predecessor = null;
         try {
             // Else it is for the table's next shadow to delete.
-            if (!Shadows.isKnown(cfs.metadata.id)) {
-                for (ShadowFolder folder : folders()) {
-                    for (long left : folder.copies()) deleteLeft(folder, left);
-                    folder.deleteIfEmpty();
-                }
-            }
+            if (!Shadows.isKnown(cfs.metadata.id)) former.deleteLeft();
         } catch (RuntimeException | FSError e) {
             logger.warn("What is left of the shadow of {} is deleted at the next start", name, e);
         }
@@ -849,99 +598,36 @@ public final class Shadow {
     }
 
     /**
-     * What the next start goes on with.
-     *
-     * @param left of the copy
-     */
-    record Ending(ShadowCopy copy, ShadowCopy.Position position, List<ShadowFolder.Left> left) {}
-
-    /**
-     * When the node has drained: where the copy is, and keeps what it has yet to copy. Throws
-     * nothing.
+     * When the node has drained: what {@link #close} makes durable, and notes. Throws nothing.
      *
      * @param deadline until when it waits for writes that are under way, as {@link System#nanoTime}
-     * @return null if there is none, or it is made anew
+     * @return null if there is no copy, or it is made anew
      */
-    @Nullable Ending ending(long deadline) {
-        remembered.catchUp(this::folders);
+    ShadowRestart.@Nullable Ending ending(long deadline) {
+        results.catchUp();
         ShadowCopy now = copy;
         // A table that is in an engine has no shadow when the node starts.
         if (now == null || now.isOver() || promoted) return null;
-        noteTime();
-        try {
-            while (now.queued.get() > 0 && System.nanoTime() - deadline < 0)
-                TimeUnit.MILLISECONDS.sleep(10);
-            ShadowCopy.Position position = now.position();
-            if (position != null && areMemtablesClean())
-                return new Ending(now, position, keep(position, deadline));
-            logger.info(
-                    "It is not certain what the shadow of {} has of its table: it is only"
-                            + " beginning, a write still waits, a compaction, cleanup or scrub"
-                            + " has not ended, or a memtable was not flushed. The next start"
-                            + " makes it anew",
-                    name);
-        } catch (InterruptedException e) {
-            Thread.currentThread().interrupt();
-            logger.info("Interrupted; the next start makes the shadow of {} anew", name);
-        } catch (IOException | RuntimeException | Error e) {
-            logger.error("The next start makes the shadow of {} anew", name, e);
-        }
-        return null;
+        times.note();
+        return restart.ending(now, deadline);
     }
 
     /** Makes what it has durable, and notes it. Takes as long as a flush. Throws nothing. */
-    void close(Ending ending) {
-        ShadowCopy now = ending.copy;
+    void close(ShadowRestart.Ending ending) {
+        ShadowCopy now = ending.copy();
         try {
             // What this flushes is not to be throttled: nobody else writes any more.
             engine().compactionThroughput(Long.MAX_VALUE);
             // It has no log. After the position was taken: what is in its files by then is more
             // than that says.
             now.store.syncLog();
-            remembered.catchUp(this::folders);
+            results.catchUp();
             // It may have dropped out meanwhile, and who would delete it is stopped.
             if (now.isOver() || promoted) return;
-            DecoratedKey nextKey = ending.position.nextKey();
-            folder().write(
-                            new ShadowFolder.Closed(
-                                    now.number,
-                                    gcBefore(),
-                                    latest(),
-                                    now.late()
-                                            .memory(moment())
-                                            .or(Shadows.purgeDoubt(cfs.metadata())),
-                                    ShadowCopy.names(ending.position.sstables()),
-                                    ending.left,
-                                    nextKey == null
-                                            ? null
-                                            : ByteBufferUtil.bytesToHex(nextKey.getKey())));
+            folder().write(ending.closed(times));
         } catch (RuntimeException | Error e) {
             logger.error("The next start makes the shadow of {} anew", name, e);
         }
-    }
-
-    /** Has what is to be copied outlive the node, durably. */
-    private List<ShadowFolder.Left> keep(ShadowCopy.Position position, long deadline)
-            throws IOException {
-        long stop = System.currentTimeMillis();
-        List<ShadowFolder.Left> left = new ArrayList<>();
-        Set<Path> directories = new HashSet<>();
-        for (CopySource each : position.toCopy()) {
-            if (System.nanoTime() - deadline > 0)
-                throw new IOException("there was no time to keep the SSTables that it has to copy");
-            ShadowFolder.Left kept = each.keep(position.sstables(), stop, Disk.REAL);
-            left.add(kept);
-            directories.add(Objects.requireNonNull(Path.of(kept.path()).getParent()));
-        }
-        for (Path directory : directories) Disk.REAL.syncDirectory(directory);
-        return left;
-    }
-
-    /** Whether the drain has flushed all. What it could not may be lost with the commit log. */
-    private boolean areMemtablesClean() {
-        for (Memtable memtable : cfs.getTracker().getView().getAllMemtables())
-            if (!memtable.isClean()) return false;
-        return true;
     }
 
     @Override

@@ -255,12 +255,12 @@ class ShadowComparison extends TableComparison {
     private void count(DecoratedKey key, Comparison.Outcome outcome) {
         switch (outcome.result()) {
             case UNDECIDED -> {
-                shadow.count(copy, key, outcome);
+                shadow.results.count(copy, key, outcome);
                 super.count(key, Reason.UNDECIDED);
             }
             case TOO_LONG -> throw new IllegalArgumentException(outcome.toString());
             case EQUAL, DIFFERENT -> {
-                shadow.count(copy, key, outcome);
+                shadow.results.count(copy, key, outcome);
                 count(outcome.result() == Comparison.Result.EQUAL);
             }
         }
@@ -268,7 +268,7 @@ class ShadowComparison extends TableComparison {
 
     @Override
     void count(DecoratedKey key, Reason reason) {
-        shadow.count(copy, key, null);
+        shadow.results.count(copy, key, null);
         super.count(key, reason);
     }
 

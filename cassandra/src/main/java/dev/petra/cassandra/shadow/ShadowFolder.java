@@ -6,6 +6,7 @@ import static java.nio.charset.StandardCharsets.UTF_8;
 import dev.petra.cassandra.disk.ChecksummedText;
 import dev.petra.cassandra.disk.Disk;
 import dev.petra.cassandra.disk.StoreLocation;
+import dev.petra.cassandra.table.TableRegistry;
 import dev.petra.engine.DirectoryTree;
 import java.io.IOException;
 import java.nio.charset.MalformedInputException;
@@ -23,6 +24,7 @@ import java.util.SortedMap;
 import java.util.SortedSet;
 import java.util.TreeMap;
 import java.util.TreeSet;
+import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.io.FSReadError;
 import org.apache.cassandra.io.FSWriteError;
 import org.jspecify.annotations.Nullable;
@@ -79,8 +81,8 @@ final class ShadowFolder {
      * Cassandra without Petra, leaves others.
      *
      * @param copy its number
-     * @param gcBefore as {@link Shadow#gcBefore}
-     * @param latest as {@link Shadow#latest}
+     * @param gcBefore as {@link PurgeTimes#gcBefore}
+     * @param latest as {@link PurgeTimes#latest}
      * @param memory of what came to it
      * @param sstables what tells each from any other
      * @param left what is to be copied, in this order
@@ -111,6 +113,17 @@ final class ShadowFolder {
     ShadowFolder(Path tableDirectory, Disk disk) {
         this.root = tableDirectory.resolve(NAME);
         this.disk = disk;
+    }
+
+    /** In each directory of a table; a copy is in one of them. */
+    static List<ShadowFolder> allOf(ColumnFamilyStore cfs) {
+        List<ShadowFolder> folders = new ArrayList<>();
+        for (Path directory : TableRegistry.directories(cfs))
+            folders.add(new ShadowFolder(directory, Disk.REAL));
+        if (folders.isEmpty())
+            throw new IllegalStateException(
+                    cfs.metadata + " has no directory: are its disks mounted?");
+        return folders;
     }
 
     /** The engine's directory of a copy; may not exist. */

@@ -125,7 +125,8 @@ public final class Shadows {
             Shadow shadow = tables.get(after.id);
             // Compactions that are under way purge by what it was.
             if (shadow != null)
-                shadow.noteGcBefore(FBUtilities.nowInSeconds() - before.params.gcGraceSeconds);
+                shadow.times.noteGcBefore(
+                        FBUtilities.nowInSeconds() - before.params.gcGraceSeconds);
         }
 
         @Override
@@ -453,9 +454,9 @@ public final class Shadows {
         // What has no log must not be written while it is flushed.
         if (stillCopied) return;
         long deadline = System.nanoTime() + WRITES_PATIENCE.toNanos();
-        Map<Shadow, Shadow.Ending> endings = new LinkedHashMap<>();
+        Map<Shadow, ShadowRestart.Ending> endings = new LinkedHashMap<>();
         for (Shadow shadow : tables.values()) {
-            Shadow.Ending ending = shadow.ending(deadline);
+            ShadowRestart.Ending ending = shadow.ending(deadline);
             if (ending != null) endings.put(shadow, ending);
         }
         // Behind what has the deadline: one flush may take longer than that.

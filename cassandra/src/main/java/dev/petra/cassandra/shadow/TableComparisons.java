@@ -97,7 +97,7 @@ public final class TableComparisons {
         if (copy == null || !copy.isCaughtUp())
             throw refused("the shadow of " + table + " has not caught up: " + shadow.state());
         TableComparison next = new ShadowComparison(shadow, copy, tokenRange, ranges);
-        shadow.comparison(next);
+        shadow.results.comparison(next);
         return next;
     }
 

@@ -329,7 +329,7 @@ class AttemptTest {
     /** It has shown more before, and something may have been compacted by that. */
     @Test
     void aClockThatHasGoneBackIsNoLongerAsked() {
-        Hollow.set(shadow, Shadow.class, "latest", NOW + 100);
+        Hollow.set(shadow.times, PurgeTimes.class, "latest", NOW + 100);
         meanwhile = () -> clock.set(NOW + 105);
         assertThat(attempt(all("k")).run()).isEqualTo(Comparison.Outcome.EQUAL);
         clock.set(NOW);

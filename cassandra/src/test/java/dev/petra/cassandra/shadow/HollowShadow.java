@@ -5,11 +5,15 @@ import dev.petra.cassandra.Hollow;
 import dev.petra.engine.TableStore;
 import java.lang.reflect.Field;
 import java.lang.reflect.Proxy;
+import java.nio.file.Path;
+import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import org.apache.cassandra.db.ColumnFamilyStore;
+import org.apache.cassandra.db.Directories;
 import org.apache.cassandra.db.lifecycle.Tracker;
+import org.apache.cassandra.io.util.File;
 import org.apache.cassandra.schema.TableId;
 import org.apache.cassandra.schema.TableMetadata;
 import org.apache.cassandra.schema.TableMetadataRef;
@@ -34,6 +38,17 @@ final class HollowShadow {
     static void become(ColumnFamilyStore cfs, TableMetadata table) {
         Hollow.set(
                 cfs, ColumnFamilyStore.class, "metadata", TableMetadataRef.forOfflineTools(table));
+    }
+
+    /** Gives a hollow table these directories. */
+    static void lieIn(ColumnFamilyStore cfs, Path... tableDirectories) {
+        Directories directories = Hollow.of(Directories.class);
+        Hollow.set(
+                directories,
+                Directories.class,
+                "dataPaths",
+                Arrays.stream(tableDirectories).map(File::new).toArray(File[]::new));
+        Hollow.set(cfs, ColumnFamilyStore.class, "directories", directories);
     }
 
     static Shadow of(ColumnFamilyStore cfs, boolean answers) {

@@ -38,7 +38,7 @@ class PromotionDoubtsTest {
     }
 
     private void findDifference() {
-        shadow.count(
+        shadow.results.count(
                 copy,
                 cfs.decorateKey(ByteBufferUtil.bytes(1)),
                 Comparison.Outcome.different("row", "1", ""));

@@ -250,7 +250,7 @@ class ShadowAnswersTest {
 
     @Test
     void notIfItHadAnotherAnswerThanTheTable() {
-        shadow.count(copy, key(), Comparison.Outcome.different("row", "1", ""));
+        shadow.results.count(copy, key(), Comparison.Outcome.different("row", "1", ""));
         assertThat(isAnswered()).isFalse();
         assertThat(shadow.answers()).isEqualTo("no: it had another answer than the table");
     }
@@ -258,7 +258,7 @@ class ShadowAnswersTest {
     /** All that is asked before was right when an operator had it made anew. */
     @Test
     void notIfItsDifferencesAreForgottenBeforeTheyAreAsked() {
-        shadow.count(copy, key(), Comparison.Outcome.different("row", "1", ""));
+        shadow.results.count(copy, key(), Comparison.Outcome.different("row", "1", ""));
         assertThat(shadow.doubt(copy)).isEqualTo("it had another answer than the table");
         // Here no directory can be found.
         assertThat(shadow.anew()).startsWith("is made anew, but a restart");

@@ -2,34 +2,26 @@
 package dev.petra.cassandra.shadow;
 
 import static org.assertj.core.api.Assertions.assertThat;
-import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import dev.petra.cassandra.Hollow;
 import dev.petra.cassandra.TestTables;
 import dev.petra.cassandra.disk.Disk;
-import dev.petra.cassandra.engine.EngineKey;
-import dev.petra.cassandra.engine.Engines;
 import dev.petra.engine.EngineSettings;
 import dev.petra.engine.StorageEngine;
 import dev.petra.engine.StorageEngines;
 import dev.petra.engine.TableStore;
 import dev.petra.engine.conformance.TestTable;
 import java.io.IOException;
-import java.lang.reflect.Field;
 import java.lang.reflect.Proxy;
 import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.HashMap;
 import java.util.HexFormat;
 import java.util.List;
 import java.util.Map;
 import java.util.Random;
 import org.apache.cassandra.db.ColumnFamilyStore;
-import org.apache.cassandra.db.Directories;
-import org.apache.cassandra.io.util.File;
 import org.apache.cassandra.utils.ByteBufferUtil;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -95,7 +87,7 @@ class ShadowTest {
     }
 
     private void findDifference(Shadow shadow, ShadowCopy of) {
-        shadow.count(
+        shadow.results.count(
                 of,
                 cfs.decorateKey(ByteBufferUtil.bytes(1)),
                 Comparison.Outcome.different("row", "1", ""));
@@ -104,14 +96,15 @@ class ShadowTest {
     /** What was copied wrong must neither answer nor become the table for all that. */
     @Test
     void aShadowThatIsMadeAnewHasAnotherCopyAndNoDifferences(@TempDir Path directory) {
-        lieIn(directory);
+        HollowShadow.lieIn(cfs, directory);
         ShadowFolder folder = new ShadowFolder(directory, Disk.REAL);
         Shadow shadow = new Shadow(cfs, factory, null);
         ShadowCopy copy = copy();
         HollowShadow.has(shadow, copy);
         findDifference(shadow, copy);
-        shadow.count(copy, cfs.decorateKey(ByteBufferUtil.bytes(2)), Comparison.Outcome.EQUAL);
-        shadow.comparison(new ShadowComparison(shadow, copy, "", List.of()));
+        shadow.results.count(
+                copy, cfs.decorateKey(ByteBufferUtil.bytes(2)), Comparison.Outcome.EQUAL);
+        shadow.results.comparison(new ShadowComparison(shadow, copy, "", List.of()));
         assertThat(folder.different()).isEqualTo(1);
 
         assertThat(shadow.anew()).isNull();
@@ -167,7 +160,7 @@ class ShadowTest {
     void aShadowHasTheDifferencesOfTheOneBefore() {
         Shadow first = new Shadow(cfs, factory, null);
         for (int i = 0; i < 2; i++)
-            first.count(
+            first.results.count(
                     copy(),
                     cfs.decorateKey(ByteBufferUtil.bytes(i)),
                     Comparison.Outcome.different("row", "1", ""));
@@ -182,67 +175,6 @@ class ShadowTest {
         third.recall();
         // Whether there are any on disk cannot be read.
         assertThat(third.statistics().different.sum()).isEqualTo(1);
-    }
-
-    /** One kept the shadow from coming back, although there was room on the others. */
-    @Test
-    void aDiskOnWhichNothingCanBeDeletedIsPassedOver(@TempDir Path disks) throws Exception {
-        Path failed = disks.resolve("failed");
-        Path other = disks.resolve("other");
-        // Cannot be taken away, as on a disk that is read-only.
-        Files.createDirectories(failed.resolve("rocksdb_shadow/CLOSED/x"));
-        Files.createDirectories(failed.resolve("rocksdb_shadow/7"));
-        Files.createDirectories(other.resolve("rocksdb_shadow/3"));
-        List<Path> deleted = new ArrayList<>();
-        StorageEngine engine =
-                (StorageEngine)
-                        Proxy.newProxyInstance(
-                                getClass().getClassLoader(),
-                                new Class<?>[] {StorageEngine.class},
-                                (proxy, method, arguments) -> {
-                                    if (!method.getName().equals("deleteStore"))
-                                        throw new UnsupportedOperationException(method.getName());
-                                    deleted.add((Path) arguments[0]);
-                                    return null;
-                                });
-        EngineKey key = new EngineKey("rocks", new EngineSettings(Map.of("memory", "77MiB")));
-        Shadow shadow = new Shadow(cfs, new ShadowFactory(key, false, 0), null);
-        Map<EngineKey, StorageEngine> engines = engines();
-        engines.put(key, engine);
-        try {
-            lieIn(failed, other);
-            Shadow.Place place = shadow.nextPlace();
-            assertThat(place.folder()).hasToString(other.resolve("rocksdb_shadow").toString());
-            assertThat(place.number()).isEqualTo(8);
-            // What CLOSED names stays whole, as long as that is there.
-            assertThat(deleted).containsExactly(other.resolve("rocksdb_shadow/3"));
-
-            lieIn(failed);
-            assertThatThrownBy(shadow::nextPlace)
-                    .isInstanceOf(IllegalStateException.class)
-                    .hasMessageContaining("none of its disks");
-        } finally {
-            engines.remove(key);
-        }
-    }
-
-    /** Gives the table these directories. */
-    private void lieIn(Path... tableDirectories) {
-        Directories directories = Hollow.of(Directories.class);
-        Hollow.set(
-                directories,
-                Directories.class,
-                "dataPaths",
-                Arrays.stream(tableDirectories).map(File::new).toArray(File[]::new));
-        Hollow.set(cfs, ColumnFamilyStore.class, "directories", directories);
-    }
-
-    /** Those that are open: one that is put there is not looked for. */
-    @SuppressWarnings("unchecked")
-    private static Map<EngineKey, StorageEngine> engines() throws ReflectiveOperationException {
-        Field open = Engines.class.getDeclaredField("open");
-        open.setAccessible(true);
-        return (Map<EngineKey, StorageEngine>) open.get(null);
     }
 
     /** {@code shadow_bytes} and {@code shadow_write_buffer_bytes} of {@code petra.shadow}. */

@@ -63,7 +63,7 @@ class ShadowsTest {
         Hollow.set(directories, Directories.class, "dataPaths", new File[] {new File(directory)});
         Hollow.set(cfs, ColumnFamilyStore.class, "directories", directories);
         HollowShadow.register(shadow);
-        shadow.count(
+        shadow.results.count(
                 copy,
                 cfs.decorateKey(ByteBufferUtil.bytes(1)),
                 Comparison.Outcome.different("row", "1", ""));

@@ -97,7 +97,7 @@ class FallbackPointsIT {
                     "END leave Shadow#end",
                     "END leave Shadow#forget",
                     "END leave Shadow#retire",
-                    "END leave Shadow#isDropped",
+                    "END leave FormerCopies#isDropped",
                     "END enter ShadowFolder#deleteIfEmpty",
                     "END leave ShadowFolder#deleteIfEmpty");
 
