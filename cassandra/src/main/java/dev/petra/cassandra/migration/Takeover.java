@@ -78,15 +78,45 @@ final class Takeover {
     /** The table's SSTables while the switch may be; null otherwise. */
     private volatile @Nullable Set<SSTableReader> expected;
 
-    private volatile boolean isTaken;
+    private volatile State state = State.WAITING;
 
-    /** Whether the store could not be made the table's. */
-    private volatile boolean hasFailed;
+    /**
+     * How far it is. It is at work while it has a store of the table that may be open, or is about
+     * to make it.
+     *
+     * <pre>
+     *             goes on   at work   set by                             then
+     *   WAITING   yes       no        for another table's                WORKING
+     *   WORKING   yes       yes       run()                              FAILED, TAKEN, ENDING
+     *   FAILED    yes       yes       take(): the store could not be     TAKEN, ENDING
+     *                                 made the table's
+     *   TAKEN     yes       yes       take(): the store is the table's   ENDING
+     *   ENDING    no        yes       end(): what was not taken goes     OVER
+     *   OVER      no        no        end()                              none
+     * </pre>
+     *
+     * <p>Any thread may {@link #take}, and again after it has failed, until the failure is seen.
+     * What was taken stays so, or {@link #end} would delete it. FAILED, TAKEN and ENDING are set
+     * under the lock of {@link TableRegistry}; the others need none, since {@link #take} does
+     * nothing before there is a store, nor from ENDING on. {@link #expected} is no part of this: it
+     * is taken back without the lock, while {@link #take} may be under way.
+     */
+    private enum State {
+        WAITING,
+        WORKING,
+        FAILED,
+        TAKEN,
+        ENDING,
+        OVER;
 
-    private volatile boolean isOver;
+        boolean goesOn() {
+            return compareTo(ENDING) < 0;
+        }
 
-    /** Whether it has, or is about to make, a store of the table. */
-    private volatile boolean isAtWork;
+        boolean isAtWork() {
+            return this != WAITING && this != OVER;
+        }
+    }
 
     Takeover(ColumnFamilyStore cfs, EngineKey engine, ShadowSource shadow) {
         this.cfs = cfs;
@@ -137,7 +167,7 @@ final class Takeover {
      */
     static void requireClosed(ColumnFamilyStore cfs) {
         Takeover present = all.get(cfs);
-        if (present != null && present.isAtWork)
+        if (present != null && present.state.isAtWork())
             throw new IllegalStateException(
                     "What was made of the shadow of " + cfs.metadata + " is being deleted.");
     }
@@ -145,7 +175,7 @@ final class Takeover {
     /** Whether the one of a table is over, and only has it go in by the other way. */
     static boolean hasRefused(ColumnFamilyStore cfs) {
         Takeover present = all.get(cfs);
-        return present != null && present.isOver;
+        return present != null && !present.state.goesOn();
     }
 
     /** The tables that it is under way of and that are not in their engine yet. */
@@ -161,7 +191,7 @@ final class Takeover {
      * waits for another table's may have lost its shadow.
      */
     boolean isGoingOn() {
-        return !isOver && !shadow.isOver();
+        return state.goesOn() && !shadow.isOver();
     }
 
     private boolean isGoingOnAndWanted() {
@@ -176,7 +206,7 @@ final class Takeover {
     }
 
     private void run() {
-        isAtWork = true;
+        state = State.WORKING;
         try {
             check();
             prepare();
@@ -195,14 +225,15 @@ final class Takeover {
         boolean isGivenUp =
                 TableRegistry.exclusively(
                         () -> {
-                            isOver = true;
-                            return !isTaken;
+                            State former = state;
+                            state = State.ENDING;
+                            return former != State.TAKEN;
                         });
         try {
             if (isGivenUp) {
                 shadow.abandon();
                 abandon();
-                isAtWork = false;
+                state = State.OVER;
                 if (!isWanted()) {
                     TableLifecycle.letIn(cfs);
                     shadow.end();
@@ -214,7 +245,7 @@ final class Takeover {
         } catch (RuntimeException | FSError e) {
             logger.error("{} is not in its engine yet; this is tried again", cfs.metadata, e);
         } finally {
-            isAtWork = false;
+            state = State.OVER;
             shadow.endSwitch();
             shadow.prepared(() -> false);
             all.remove(cfs, this);
@@ -259,7 +290,7 @@ final class Takeover {
     }
 
     private void trySwitches() {
-        for (int attempt = 1; !isTaken; attempt++) {
+        for (int attempt = 1; state != State.TAKEN; attempt++) {
             check();
             Set<SSTableReader> before = ShadowSource.sstables(cfs);
             // What is being copied would not be durable.
@@ -274,8 +305,9 @@ final class Takeover {
                 switchMemtable();
             expected = null;
             shadow.endSwitch();
-            if (isTaken) return;
-            if (hasFailed) throw new Refused("its store could not be made the table's");
+            State now = state;
+            if (now == State.TAKEN) return;
+            if (now == State.FAILED) throw new Refused("its store could not be made the table's");
             if (attempt == ATTEMPTS)
                 throw new Refused("SSTables came, or were compacted, at each attempt");
             pause(1000);
@@ -391,7 +423,10 @@ final class Takeover {
     @Nullable TableGenerations take() {
         Set<SSTableReader> before = expected;
         TableGenerations present = stores;
-        if (before == null || present == null || isOver || Truncation.isRunning()) return null;
+        if (before == null
+                || present == null
+                || !state.goesOn()
+                || Truncation.isRunning()) return null;
         shadow.beginSwitch();
         // Cassandra asks when it has counted the flush of the present one.
         if (reason(1) != null || !shadow.handOver(before)) {
@@ -404,10 +439,10 @@ final class Takeover {
             migration = present.migration().begin(configuration());
             present.makeAlive();
         } catch (RuntimeException | Error e) {
-            hasFailed = true;
+            if (state != State.TAKEN) state = State.FAILED;
             throw e;
         }
-        isTaken = true;
+        state = State.TAKEN;
         Migrations.begin(new MigrateIn(cfs, present, migration));
         return present;
     }
