@@ -129,8 +129,7 @@ final class ReplayNode implements AutoCloseable {
                 TableSchema.tablesOf(tables).stream()
                         .map(TableSchema.Table::keyspace)
                         .distinct()
-                        .toList())
-            bytes += Quiet.dataBytes(data.resolve(keyspace));
+                        .toList()) bytes += Quiet.dataBytes(data.resolve(keyspace));
         return bytes;
     }
 

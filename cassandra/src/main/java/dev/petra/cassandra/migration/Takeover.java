@@ -423,10 +423,8 @@ final class Takeover {
     @Nullable TableGenerations take() {
         Set<SSTableReader> before = expected;
         TableGenerations present = stores;
-        if (before == null
-                || present == null
-                || !state.goesOn()
-                || Truncation.isRunning()) return null;
+        if (before == null || present == null || !state.goesOn() || Truncation.isRunning())
+            return null;
         shadow.beginSwitch();
         // Cassandra asks when it has counted the flush of the present one.
         if (reason(1) != null || !shadow.handOver(before)) {

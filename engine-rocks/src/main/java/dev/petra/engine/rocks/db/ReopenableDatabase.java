@@ -278,7 +278,7 @@ public final class ReopenableDatabase {
         return index.lost();
     }
 
-    /** Whether {@link #renewDamagedIndex} has something to do. */
+    /** Whether {@link Healing#renewDamagedIndex} has something to do. */
     public boolean areIndexesDamaged() {
         return index.isDamaged();
     }

@@ -213,7 +213,7 @@ public final class RocksIndexes implements TermIndexes {
         reopenable.checkOpen();
         // Of damaged ones all goes at once, when one is defined again.
         if (left().isEmpty() || reopenable.areIndexesDamaged()) return;
-        reopenable.heal();
+        reopenable.healing.heal();
         reopenable.maintain(this::removeAllLeft);
         logger.info(
                 "Removed the entries of dropped indexes of {} that a failed drop had left",

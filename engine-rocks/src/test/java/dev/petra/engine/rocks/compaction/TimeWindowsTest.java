@@ -218,7 +218,8 @@ class TimeWindowsTest {
         // Not across one of another window, and not with one that is being merged.
         assertThat(pick(settings(4, 32), 1, 250, 1, 150, 1, 50, 1, 151)).isEmpty();
         assertThat(pick(settings(4, 32), 1, 250, 1, 150, -1, 151, 1, 151)).isEmpty();
-        assertThat(pick(settings(4, 32), 1, -1, 1, -100, 1, -101, 1, -200)).containsExactly("2", "3");
+        assertThat(pick(settings(4, 32), 1, -1, 1, -100, 1, -101, 1, -200))
+                .containsExactly("2", "3");
     }
 
     /** What came of the first merge was in all that followed. */
