@@ -54,7 +54,7 @@ final class Takeover {
     /** How long writes that have ended in the table may take to be in the shadow. */
     private static final Duration PATIENCE = Duration.ofMinutes(1);
 
-    private static final Map<ColumnFamilyStore, Takeover> all = new ConcurrentHashMap<>();
+    static final Map<ColumnFamilyStore, Takeover> all = new ConcurrentHashMap<>();
 
     /** One at a time: each may keep writes in memory. */
     private static final ExecutorService thread =
@@ -78,7 +78,7 @@ final class Takeover {
     /** The table's SSTables while the switch may be; null otherwise. */
     private volatile @Nullable Set<SSTableReader> expected;
 
-    private volatile State state = State.WAITING;
+    volatile State state = State.WAITING;
 
     /**
      * How far it is. It is at work while it has a store of the table that may be open, or is about
@@ -101,7 +101,7 @@ final class Takeover {
      * nothing before there is a store, nor from ENDING on. {@link #expected} is no part of this: it
      * is taken back without the lock, while {@link #take} may be under way.
      */
-    private enum State {
+    enum State {
         WAITING,
         WORKING,
         FAILED,

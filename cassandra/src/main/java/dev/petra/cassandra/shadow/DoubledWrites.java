@@ -64,8 +64,9 @@ final class DoubledWrites {
      * @param update what is written
      * @param bytes of heap that it holds, at most
      * @param group in {@link ShadowStore#underWay}
-     * @param timedFrom when it went on to the table, by {@link System#nanoTime}; 0 if that is not
-     *     measured
+     * @param timedFrom when it went on to the table, by {@link System#nanoTime}; 0 if it is not
+     *     timed
+     * @param tableNanos how long the table took; 0 before it has it, and if it is not timed
      */
     record Doubled(
             ShadowStore copy,
@@ -73,7 +74,8 @@ final class DoubledWrites {
             PartitionUpdate update,
             long bytes,
             OpOrder.Group group,
-            long timedFrom) {
+            long timedFrom,
+            long tableNanos) {
         /** Before it goes to the table. */
         static Doubled begin(ShadowStore copy, PartitionUpdate update) {
             int stripe = WriteClock.stripe(update.partitionKey());
@@ -84,7 +86,8 @@ final class DoubledWrites {
                     update,
                     heapBytes(update),
                     start(copy, stripe, update),
-                    timeSome());
+                    timeSome(),
+                    0);
         }
 
         private static OpOrder.Group start(ShadowStore copy, int stripe, PartitionUpdate update) {
@@ -99,8 +102,11 @@ final class DoubledWrites {
             return isTimed ? System.nanoTime() | 1 : 0;
         }
 
-        boolean isTimed() {
-            return timedFrom != 0;
+        /** When the table has it. */
+        Doubled isInTable() {
+            if (timedFrom == 0) return this;
+            long nanos = Math.max(1, System.nanoTime() - timedFrom);
+            return new Doubled(copy, stripe, update, bytes, group, timedFrom, nanos);
         }
 
         /** When it is in the shadow, or the shadow has dropped out. */
@@ -185,14 +191,13 @@ final class DoubledWrites {
 
     /** Takes a write that the table has. Never blocks. */
     void add(Doubled write) {
-        long tableNanos = write.isTimed() ? System.nanoTime() - write.timedFrom() : 0;
         write.copy().queued.incrementAndGet();
         long bytes = waitingBytes.addAndGet(write.bytes());
         // One that is larger than the bound is taken alone.
         boolean isTaken = false;
         try {
             if (bytes <= MAX_BYTES || bytes == write.bytes()) {
-                isTaken = waiting.add(write);
+                isTaken = waiting.add(write.isInTable());
                 if ((bytes >= CALLS_HELP_BYTES || waiting.size() >= CALLS_HELP)
                         && calls.hasQueuedThreads()) calls.release();
             } else {
@@ -205,7 +210,6 @@ final class DoubledWrites {
                 done(write);
             }
         }
-        if (write.isTimed()) write.copy().writeLatencies.updateTable(tableNanos);
     }
 
     /** Heap that waiting writes hold, at most. */
@@ -241,7 +245,7 @@ final class DoubledWrites {
     private void finish(Doubled write) {
         ShadowStore copy = write.copy();
         try {
-            copy.doubled(write.update(), write.isTimed());
+            copy.doubled(write.update(), write.tableNanos());
         } catch (RuntimeException | Error e) {
             logger.error("A write to the shadow of {} failed", copy.name, e);
             copy.fault("a write to it failed: " + e);

@@ -115,14 +115,15 @@ class ShadowStore {
     /**
      * Looks at what went to the table, and writes it. Throws nothing.
      *
-     * @param isTimed whether it counts how long the store takes
+     * @param tableNanos how long the table took, to be counted together with how long the store
+     *     does; 0 if that is not measured
      */
-    final void doubled(PartitionUpdate update, boolean isTimed) {
+    final void doubled(PartitionUpdate update, long tableNanos) {
         looked(update);
-        long begin = isTimed ? System.nanoTime() : 0;
+        long begin = tableNanos > 0 ? System.nanoTime() : 0;
         // What goes to a successor may be kept in memory only.
-        if (write(update) && isTimed && successor == null)
-            writeLatencies.updateShadow(System.nanoTime() - begin);
+        if (write(update) && tableNanos > 0 && successor == null)
+            writeLatencies.update(tableNanos, System.nanoTime() - begin);
     }
 
     /** Writes to the store. False if it has dropped out, or does by this. Throws nothing. */

@@ -347,12 +347,16 @@ public final class Shadows {
      */
     public static void afterWrite(Object begun, @Nullable Throwable failure) {
         Doubled write = (Doubled) begun;
+        boolean isEnded = false;
         try {
             if (failure != null) write.copy().fault("a write to the table failed: " + failure);
-            if (write.copy().isOver()) write.end();
-            else writes.add(write);
+            isEnded = !write.copy().isOver();
+            // It ends also what it cannot take.
+            if (isEnded) writes.add(write);
         } catch (RuntimeException | Error e) {
             write.copy().fault("a write cannot be followed: " + e);
+        } finally {
+            if (!isEnded) write.end();
         }
     }
 

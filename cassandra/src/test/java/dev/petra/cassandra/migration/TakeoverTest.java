@@ -4,6 +4,7 @@ package dev.petra.cassandra.migration;
 import static dev.petra.cassandra.Hollow.proxy;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
+import static org.assertj.core.api.Assertions.catchThrowable;
 
 import dev.petra.cassandra.Hollow;
 import dev.petra.cassandra.PetraMemtableFactory;
@@ -36,6 +37,8 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
 
 /** How a shadow becomes its table's store, as far as that needs no node. */
 class TakeoverTest {
@@ -84,6 +87,17 @@ class TakeoverTest {
         shadow.close();
     }
 
+    private TableGenerations stores(Path table) {
+        return TableGenerations.open(
+                "t",
+                cfs.metadata,
+                () -> {
+                    throw new UnsupportedOperationException();
+                },
+                List.of(table),
+                Disk.REAL);
+    }
+
     private CompletableFuture<Void> preparing() {
         CompletableFuture<Void> preparing = CompletableFuture.runAsync(takeover::prepare);
         assertThatThrownBy(() -> preparing.get(2, TimeUnit.SECONDS))
@@ -122,18 +136,54 @@ class TakeoverTest {
         assertThat(shadow.calls()).containsExactly("verify");
     }
 
+    /** Each line of the table in {@link Takeover.State}. */
+    @ParameterizedTest
+    @CsvSource({
+        "WAITING, true, false",
+        "WORKING, true, true",
+        "FAILED, true, true",
+        "TAKEN, true, true",
+        "ENDING, false, true",
+        "OVER, false, false"
+    })
+    void whatATableMayDoMeanwhile(Takeover.State state, boolean goesOn, boolean isAtWork) {
+        Takeover.all.put(cfs, takeover);
+        try {
+            takeover.state = state;
+            assertThat(takeover.isGoingOn()).isEqualTo(goesOn);
+            assertThat(Takeover.hasRefused(cfs)).isEqualTo(!goesOn);
+            assertThat(catchThrowable(() -> Takeover.requireClosed(cfs)) != null)
+                    .isEqualTo(isAtWork);
+        } finally {
+            Takeover.all.remove(cfs);
+        }
+    }
+
+    /** Its store is deleted then. */
+    @Test
+    void nothingIsTakenThatIsBeingGivenUp(@TempDir Path table) {
+        Hollow.set(takeover, Takeover.class, "stores", stores(table));
+        Hollow.set(takeover, Takeover.class, "expected", Set.of());
+        takeover.state = Takeover.State.ENDING;
+        assertThat(takeover.take()).isNull();
+        assertThat(shadow.calls()).isEmpty();
+    }
+
+    /** It would be given up, and the table's store deleted. */
+    @Test
+    void whatWasTakenStaysSoIfItFailsToBeTakenOnceMore() {
+        // It has no migration that could begin.
+        Hollow.set(takeover, Takeover.class, "stores", Hollow.of(TableGenerations.class));
+        Hollow.set(takeover, Takeover.class, "expected", Set.of());
+        takeover.state = Takeover.State.TAKEN;
+        assertThatThrownBy(takeover::take).isInstanceOf(NullPointerException.class);
+        assertThat(takeover.state).isEqualTo(Takeover.State.TAKEN);
+    }
+
     /** Nobody else knew of them when the table was altered out and back. */
     @Test
     void theTablesStoresKnowOfTheWritesOfTheShadow(@TempDir Path table) {
-        TableGenerations stores =
-                TableGenerations.open(
-                        "t",
-                        cfs.metadata,
-                        () -> {
-                            throw new UnsupportedOperationException();
-                        },
-                        List.of(table),
-                        Disk.REAL);
+        TableGenerations stores = stores(table);
         Hollow.set(takeover, Takeover.class, "stores", stores);
         Hollow.set(takeover, Takeover.class, "expected", Set.of());
         assertThat(takeover.take()).isSameAs(stores);

@@ -299,6 +299,7 @@ class DoubledWritesTest {
         for (int i = 0; i < 1_000; i++) add(shadow, update);
         awaitNoneQueued(shadow);
         assertThat(latencies.shadowMicros.getCount()).as("of a successor").isEqualTo(timed);
+        assertThat(latencies.tableMicros.getCount()).as("of a successor").isEqualTo(timed);
     }
 
     /** What looks at it, before it goes to the one and to the other, does not count. */
@@ -319,7 +320,7 @@ class DoubledWritesTest {
                 };
         PartitionUpdate update = TABLE.update("k").deletePartition().build();
         Doubled write = Doubled.begin(shadow, update);
-        while (!write.isTimed()) {
+        while (write.timedFrom() == 0) {
             write.end();
             write = Doubled.begin(shadow, update);
         }

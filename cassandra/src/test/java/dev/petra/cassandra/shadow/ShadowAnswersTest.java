@@ -241,8 +241,8 @@ class ShadowAnswersTest {
                     copy.doubled(
                             PartitionUpdate.fullPartitionDelete(
                                     TABLE, ByteBufferUtil.bytes(1), Long.MAX_VALUE - 1, NOW - 11),
-                            false);
-                    copy.doubled(rows(), false);
+                            0);
+                    copy.doubled(rows(), 0);
                 };
         assertThat(isAnswered()).isFalse();
         assertThat(shadow.answers()).startsWith("no: it may lack a late write: ");

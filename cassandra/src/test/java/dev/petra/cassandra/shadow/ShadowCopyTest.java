@@ -721,10 +721,10 @@ class ShadowCopyTest {
 
     @Test
     void aWriteOlderThanWhatWasPurgedIsLate() {
-        copy.doubled(deletion(10), false);
-        copy.doubled(write(), false);
+        copy.doubled(deletion(10), 0);
+        copy.doubled(write(), 0);
         assertThat(late.reason()).isNull();
-        copy.doubled(deletion(11), false);
+        copy.doubled(deletion(11), 0);
         assertThat(late.reason()).isNotNull();
         assertThat(copy.isOver()).isFalse();
         assertThat(copy.late()).isSameAs(late);
@@ -732,7 +732,7 @@ class ShadowCopyTest {
 
     @Test
     void anSSTableThatArrivesMayBeLate() {
-        copy.doubled(deletion(11), false);
+        copy.doubled(deletion(11), 0);
         copy.handleNotification(new SSTableAddedNotification(List.of(sstable(2)), null), tracker);
         assertThat(late.reason()).isNull();
         var unused = copy.step(() -> true);
@@ -751,7 +751,7 @@ class ShadowCopyTest {
 
     @Test
     void aWriteIsLookedAtBeforeItGoesToTheTableIfThatIsWanted() {
-        copy.doubled(deletion(11), false);
+        copy.doubled(deletion(11), 0);
         Doubled.begin(copy, write()).end();
         assertThat(late.reason()).isNull();
         copy.lookFirst();
@@ -763,7 +763,7 @@ class ShadowCopyTest {
     /** In the memtable of before it would show until then, and be hidden afterwards. */
     @Test
     void aLateWriteWaitsForTheSwitchOfTheMemtable() throws Exception {
-        copy.doubled(deletion(11), false);
+        copy.doubled(deletion(11), 0);
         copy.lookFirst();
         copy.beginSwitch();
         CompletableFuture<Void> begun =
@@ -861,16 +861,16 @@ class ShadowCopyTest {
     @Test
     void aSuccessorGetsWhatIsWrittenBeforeAndAfterItIsOpen() {
         List<PartitionUpdate> written = new ArrayList<>();
-        copy.doubled(deletion(1), false);
+        copy.doubled(deletion(1), 0);
         Successor successor = new Successor(copy::isOver);
         writes.set(0);
         copy.successor(successor);
         PartitionUpdate before = write();
         PartitionUpdate after = deletion(2);
-        copy.doubled(before, false);
+        copy.doubled(before, 0);
         assertThat(written).isEmpty();
         successor.open(noting(written), () -> {});
-        copy.doubled(after, false);
+        copy.doubled(after, 0);
         assertThat(writtenTo(written)).containsExactly(before, after);
         assertThat(successor.failure()).isNull();
         // Of which a checkpoint may be under way.
@@ -888,7 +888,7 @@ class ShadowCopyTest {
                 CompletableFuture.runAsync(
                         () -> {
                             while (!isOver.get()) {
-                                copy.doubled(write(), false);
+                                copy.doubled(write(), 0);
                                 count.incrementAndGet();
                             }
                         });
@@ -913,10 +913,10 @@ class ShadowCopyTest {
                                 (proxy, method, arguments) -> {
                                     throw new IllegalStateException("broken");
                                 });
-        copy.doubled(write(), false);
+        copy.doubled(write(), 0);
         successor.open(broken, () -> {});
         assertThat(successor.failure()).contains("broken");
-        copy.doubled(write(), false);
+        copy.doubled(write(), 0);
         assertThat(copy.isOver()).isFalse();
     }
 
@@ -928,7 +928,7 @@ class ShadowCopyTest {
         copy.successor(successor);
         successor.open(noting(written), () -> {});
         copy.end("a test");
-        copy.doubled(write(), false);
+        copy.doubled(write(), 0);
         assertThat(written).isEmpty();
         assertThat(writes.get()).isZero();
     }
@@ -941,9 +941,9 @@ class ShadowCopyTest {
         for (int row = 0; row < 1_000; row++) large.row(row).add("v", 7);
         PartitionUpdate update = large.build();
         long most = Successor.MAX_BYTES / DoubledWrites.heapBytes(update);
-        for (long i = 0; i < most; i++) copy.doubled(update, false);
+        for (long i = 0; i < most; i++) copy.doubled(update, 0);
         assertThat(successor.failure()).isNull();
-        copy.doubled(update, false);
+        copy.doubled(update, 0);
         assertThat(successor.failure()).contains("faster");
         assertThat(copy.isOver()).isFalse();
     }
@@ -952,7 +952,7 @@ class ShadowCopyTest {
     @Test
     void anSSTableOfTheFirstMomentIsNotLate() {
         copy.resume(List.of(CopySource.of(sstable(2).ref(), false)), null);
-        copy.doubled(deletion(11), false);
+        copy.doubled(deletion(11), 0);
         writes.set(0);
         var unused = copy.step(() -> true);
         assertThat(writes.get()).isEqualTo(1);

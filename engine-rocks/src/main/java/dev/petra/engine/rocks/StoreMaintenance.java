@@ -280,9 +280,12 @@ final class StoreMaintenance {
         reopenable.followTable();
         reopenable.maintain(database -> purge.run(database, false));
         sweep.run();
-        // The table was truncated or dropped, and the sweep has ended for that.
-        if (reopenable.isClosed()) return;
-        reopenable.maintain(StoreMaintenance::compactIndexes);
+        try {
+            reopenable.maintain(StoreMaintenance::compactIndexes);
+        } catch (IllegalStateException e) {
+            // The table was truncated or dropped, and the sweep has ended for that.
+            if (!reopenable.isClosed()) throw e;
+        }
     }
 
     /** Compacts all rows, without a purge. */

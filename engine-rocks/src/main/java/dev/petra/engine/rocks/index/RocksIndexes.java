@@ -236,7 +236,7 @@ public final class RocksIndexes implements TermIndexes {
 
     /**
      * Removes the entries of indexes that were dropped before the store was opened. To be called
-     * before anybody uses the store. Logs a failure; the next opening tries again.
+     * before anybody uses the store. Logs a failure; {@link #removeLeft} tries again.
      */
     public void removeLeftovers() {
         if (catalog().leftovers().isEmpty()) return;
@@ -253,8 +253,8 @@ public final class RocksIndexes implements TermIndexes {
         } catch (RuntimeException | Error e) {
             logger.error(
                     "The entries of dropped indexes of {} could not be removed. No query finds"
-                            + " them, but they take disk space; they are removed when the node is"
-                            + " restarted",
+                            + " them, but they take disk space; their removal is tried again every"
+                            + " minute",
                     store.name(),
                     e);
         }
@@ -264,7 +264,9 @@ public final class RocksIndexes implements TermIndexes {
      * Removes the entries of a number. Writes that still use it may add some, which are not found.
      */
     private void removeEntries(Database database, int number) throws RocksDBException {
-        ColumnFamilyHandle family = Objects.requireNonNull(database.index());
+        ColumnFamilyHandle family = database.index();
+        // It was removed as a whole, and could not be made anew.
+        if (family == null) return;
         byte[] from = begin(number);
         byte[] to = begin(number + 1);
         database.db.deleteFilesInRanges(family, List.of(from, to), false);
