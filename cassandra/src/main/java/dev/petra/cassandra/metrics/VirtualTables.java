@@ -332,11 +332,13 @@ public final class VirtualTables {
                         .build(),
                 (result, asked) -> {
                     TableLifecycle.forEachWaiting(
-                            (cfs, reason) -> {
-                                if (!asked.has(cfs.getKeyspaceName())) return;
-                                result.row(cfs.getKeyspaceName(), cfs.getTableName(), "in")
-                                        .column("done_bytes", 0L)
-                                        .column(STATE, "could not begin yet: " + reason);
+                            table -> {
+                                String keyspace = table.cfs().getKeyspaceName();
+                                if (!asked.has(keyspace)) return;
+                                result.row(keyspace, table.cfs().getTableName(), "in")
+                                        .column("done_bytes", table.doneBytes())
+                                        .column("left_bytes", table.leftBytes())
+                                        .column(STATE, table.state());
                             });
                     for (Migration migration : Migrations.now()) {
                         if (!asked.has(migration.cfs.getKeyspaceName())) continue;

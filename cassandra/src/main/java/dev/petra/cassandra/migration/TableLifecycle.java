@@ -24,7 +24,7 @@ import java.util.Map;
 import java.util.Objects;
 import java.util.OptionalLong;
 import java.util.WeakHashMap;
-import java.util.function.BiConsumer;
+import java.util.function.Consumer;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.ColumnFamilyStore.FlushReason;
 import org.apache.cassandra.db.Directories;
@@ -316,8 +316,18 @@ public final class TableLifecycle {
         }
     }
 
-    /** The tables whose way into an engine could not begin yet, and why. Does not block. */
-    public static void forEachWaiting(BiConsumer<ColumnFamilyStore, String> use) {
+    /**
+     * A table whose way into an engine could not begin yet, or whose shadow becomes its store.
+     *
+     * @param state why, or how far that is
+     * @param doneBytes of the shadow, that were verified
+     * @param leftBytes of the shadow, about, that are not verified yet; null without one
+     */
+    public record Waiting(
+            ColumnFamilyStore cfs, String state, long doneBytes, @Nullable Long leftBytes) {}
+
+    /** The tables that are to be in an engine and of which nothing is there. Does not block. */
+    public static void forEachWaiting(Consumer<Waiting> use) {
         Map<ColumnFamilyStore, String> all;
         synchronized (waiting) {
             all = new HashMap<>(waiting);
@@ -326,7 +336,12 @@ public final class TableLifecycle {
         Takeover.forEach(cfs -> all.putIfAbsent(cfs, Takeover.STATE));
         all.forEach(
                 (cfs, reason) -> {
-                    if (isStillWaiting(cfs)) use.accept(cfs, reason);
+                    if (!isStillWaiting(cfs)) return;
+                    Takeover takeover = reason.equals(Takeover.STATE) ? Takeover.of(cfs) : null;
+                    use.accept(
+                            takeover == null
+                                    ? new Waiting(cfs, "could not begin yet: " + reason, 0, null)
+                                    : takeover.progress());
                 });
     }
 

@@ -20,6 +20,7 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.Consumer;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.ColumnFamilyStore.FlushReason;
@@ -43,7 +44,7 @@ final class Takeover {
     private static final Logger logger = LoggerFactory.getLogger(Takeover.class);
 
     /** What a table waits for, whose shadow is prepared. */
-    static final String STATE = "its shadow becomes its store when its files are verified";
+    static final String STATE = "its shadow becomes its store";
 
     /** How often the switch is tried: whenever an SSTable came meanwhile, once more. */
     private static final int ATTEMPTS = 60;
@@ -74,6 +75,11 @@ final class Takeover {
 
     /** Null until it is prepared. */
     private volatile @Nullable TableGenerations stores;
+
+    /** Of the shadow's files. */
+    private final AtomicLong verifiedBytes = new AtomicLong();
+
+    private volatile boolean isVerified;
 
     /** The table's SSTables while the switch may be; null otherwise. */
     private volatile @Nullable Set<SSTableReader> expected;
@@ -186,6 +192,19 @@ final class Takeover {
                 });
     }
 
+    /** How far it is, for operators. */
+    TableLifecycle.Waiting progress() {
+        long done = verifiedBytes.get();
+        if (isVerified) return new TableLifecycle.Waiting(cfs, STATE, done, 0L);
+        String what =
+                state == State.WAITING
+                        ? ", after that of another table"
+                        : ", whose files are being verified";
+        // Compactions change how many there are.
+        long left = Math.max(0, shadow.diskBytes() - done);
+        return new TableLifecycle.Waiting(cfs, STATE + what, done, left);
+    }
+
     /**
      * Whether the table is to have another memtable of Cassandra's until this is over. One that
      * waits for another table's may have lost its shadow.
@@ -265,6 +284,7 @@ final class Takeover {
         checkCounts(ShadowSource.sstables(cfs));
         // Nobody has read most of it, and then the SSTables go.
         shadow.verify(this::throttle);
+        isVerified = true;
         awaitCaughtUp();
         shadow.beginCopy();
         // What has begun before does not go to the successor, and is in the shadow by now.
@@ -339,6 +359,7 @@ final class Takeover {
                     check();
                     return false;
                 });
+        verifiedBytes.addAndGet(bytes);
     }
 
     private String configuration() {

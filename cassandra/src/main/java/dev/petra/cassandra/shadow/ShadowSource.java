@@ -106,6 +106,11 @@ public final class ShadowSource {
         copy.store.verify(beforeFile);
     }
 
+    /** What it takes on disk; 0 if not known. */
+    public long diskBytes() {
+        return shadow.diskBytes();
+    }
+
     /** The directory of the table in which it is. */
     public Path tableDirectory() {
         return shadow.tableDirectory();

@@ -11,12 +11,14 @@ import dev.petra.cassandra.PetraMemtableFactory;
 import dev.petra.cassandra.TestTables;
 import dev.petra.cassandra.disk.Disk;
 import dev.petra.cassandra.engine.EngineKey;
+import dev.petra.cassandra.migration.TableLifecycle.Waiting;
 import dev.petra.cassandra.shadow.PromotedShadow;
 import dev.petra.cassandra.shadow.ShadowSource;
 import dev.petra.cassandra.table.TableGenerations;
 import dev.petra.engine.EngineSettings;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -25,6 +27,7 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentMap;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
+import org.apache.cassandra.config.DatabaseDescriptor;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.Keyspace;
 import org.apache.cassandra.db.lifecycle.Tracker;
@@ -43,6 +46,15 @@ import org.junit.jupiter.params.provider.CsvSource;
 /** How a shadow becomes its table's store, as far as that needs no node. */
 class TakeoverTest {
     private static final EngineKey ENGINE = new EngineKey("rocks", new EngineSettings(Map.of()));
+
+    static {
+        assertThat(TestTables.reference()).isNotNull();
+        // What throttles as compactions needs these.
+        DatabaseDescriptor.setConcurrentCompactors(1);
+        DatabaseDescriptor.setConcurrentValidations(1);
+        DatabaseDescriptor.setConcurrentViewBuilders(1);
+    }
+
     private final ColumnFamilyStore cfs = Hollow.of(ColumnFamilyStore.class);
     private final ConcurrentMap<TableId, ColumnFamilyStore> tables = new ConcurrentHashMap<>();
     private PromotedShadow shadow;
@@ -134,6 +146,53 @@ class TakeoverTest {
         takeover.catchUpPatience = Duration.ZERO;
         assertThatThrownBy(takeover::prepare).hasMessage("it does not have all of the table");
         assertThat(shadow.calls()).containsExactly("verify");
+    }
+
+    private Waiting waiting() {
+        List<Waiting> all = new ArrayList<>();
+        TableLifecycle.forEachWaiting(all::add);
+        return all.stream().filter(each -> each.cfs() == cfs).findFirst().orElseThrow();
+    }
+
+    /** It said for hours that it could not begin, and no number changed. */
+    @Test
+    void anOperatorSeesHowFarTheFilesAreVerified() {
+        Takeover.all.put(cfs, takeover);
+        try {
+            long all = PromotedShadow.FILES * PromotedShadow.FILE_BYTES;
+            String state = "its shadow becomes its store";
+            assertThat(waiting())
+                    .isEqualTo(new Waiting(cfs, state + ", after that of another table", 0, all));
+            takeover.state = Takeover.State.WORKING;
+            List<Waiting> seen = new ArrayList<>();
+            shadow.afterFile(() -> seen.add(waiting()));
+            shadow.isCaughtUp(false);
+            takeover.catchUpPatience = Duration.ZERO;
+            assertThatThrownBy(takeover::prepare).hasMessage("it does not have all of the table");
+            String verified = state + ", whose files are being verified";
+            assertThat(seen)
+                    .containsExactly(
+                            new Waiting(cfs, verified, 1_000, 2_000L),
+                            new Waiting(cfs, verified, 2_000, 1_000L),
+                            new Waiting(cfs, verified, 3_000, 0L));
+            assertThat(waiting()).isEqualTo(new Waiting(cfs, state, all, 0L));
+        } finally {
+            Takeover.all.remove(cfs);
+        }
+    }
+
+    /** What is in its way is told, and not how far its shadow is. */
+    @Test
+    void aTableThatCannotGoInSaysWhy() {
+        Takeover.all.put(cfs, takeover);
+        try {
+            TableLifecycle.waits(cfs, "the disk is full");
+            assertThat(waiting())
+                    .isEqualTo(new Waiting(cfs, "could not begin yet: the disk is full", 0, null));
+        } finally {
+            TableLifecycle.letIn(cfs);
+            Takeover.all.remove(cfs);
+        }
     }
 
     /** Each line of the table in {@link Takeover.State}. */
