@@ -10,6 +10,8 @@ import java.net.InetAddress;
 import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.HashMap;
+import java.util.HashSet;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
@@ -91,11 +93,23 @@ final class ShadowCommand implements Runnable {
                         + " equal or undecided, or holds nothing, and gave none that differs; 3 if"
                         + " all that is missing is that something was compared."
                         + " It does not say that all of a table was compared: that is for 'petra"
-                        + " compare', of which the report shows the last result."
+                        + " compare', of which the report shows the last result.",
+                "A node that has the table in its engine already counts as one whose shadow has"
+                        + " caught up."
             })
     static final class Report implements Callable<Integer> {
         private static final String SHADOWS = "SELECT * FROM petra.shadow";
         private static final String COMPARISONS = "SELECT * FROM petra.comparisons";
+        private static final String TABLES =
+                "SELECT keyspace_name, table_name, usable FROM petra.tables";
+        private static final String MIGRATIONS =
+                "SELECT keyspace_name, table_name FROM petra.migrations";
+
+        /** The newest; those that are undecided come last. */
+        private static final String DIFFERENCES =
+                "SELECT * FROM petra.shadow_differences WHERE keyspace_name = '%s' AND table_name ="
+                        + " '%s' LIMIT 10";
+
         private static final String HEAP = "memtable_heap_bytes";
         private static final String OFF_HEAP = "memtable_off_heap_bytes";
         private static final String WRITE_BUFFERS = "shadow_write_buffer_bytes";
@@ -117,8 +131,9 @@ final class ShadowCommand implements Runnable {
 
         /**
          * @param comparison the last one by {@code petra compare}, or null
+         * @param differences the first ones, as the node has them
          */
-        record Shadow(Node node, Row metrics, @Nullable Row comparison) {
+        record Shadow(Node node, Row metrics, @Nullable Row comparison, List<Row> differences) {
             String table() {
                 return name(metrics);
             }
@@ -183,17 +198,22 @@ final class ShadowCommand implements Runnable {
             List<Node> nodes = nodes();
             Map<String, List<Shadow>> tables = new TreeMap<>();
             List<String> silent = new ArrayList<>();
-            List<Node> asked = new ArrayList<>();
+            Map<Node, Set<String>> inEngine = new LinkedHashMap<>();
             for (Node node : nodes) {
                 try (CqlClient client = options.connect(node.address(), node.port())) {
                     Map<String, Row> comparisons = new HashMap<>();
                     for (Row row : rows(client, COMPARISONS)) comparisons.put(name(row), row);
                     for (Row row : rows(client, SHADOWS)) {
-                        Shadow shadow = new Shadow(node, row, comparisons.get(name(row)));
+                        Shadow shadow =
+                                new Shadow(
+                                        node,
+                                        row,
+                                        comparisons.get(name(row)),
+                                        differences(client, row));
                         tables.computeIfAbsent(shadow.table(), any -> new ArrayList<>())
                                 .add(shadow);
                     }
-                    asked.add(node);
+                    inEngine.put(node, inEngine(client));
                 } catch (CqlException e) {
                     silent.add(node + ": " + e.getMessage());
                 }
@@ -201,7 +221,7 @@ final class ShadowCommand implements Runnable {
             if (tables.isEmpty() && silent.isEmpty()) out.println("No table has a shadow.");
             boolean isWell = silent.isEmpty();
             for (Map.Entry<String, List<Shadow>> table : tables.entrySet())
-                isWell &= write(out, table.getKey(), table.getValue(), asked, nodes.size());
+                isWell &= write(out, table.getKey(), table.getValue(), inEngine, nodes.size());
             for (String node : silent) out.println("Not asked: " + node);
             boolean isTested =
                     !tables.isEmpty()
@@ -221,8 +241,39 @@ final class ShadowCommand implements Runnable {
             return row.getString("keyspace_name") + "." + row.getString("table_name");
         }
 
-        private static boolean write(
-                PrintWriter out, String table, List<Shadow> shadows, List<Node> asked, int nodes) {
+        /** The tables that a node has in its engine, and that are not on their way. */
+        private Set<String> inEngine(CqlClient client) {
+            // First: one whose way out ends meanwhile is not among the tables.
+            Set<String> migrating = new HashSet<>();
+            for (Row row : rows(client, MIGRATIONS)) migrating.add(name(row));
+            Set<String> tables = new HashSet<>();
+            for (Row row : rows(client, TABLES))
+                if (row.getBoolean("usable") && !migrating.contains(name(row)))
+                    tables.add(name(row));
+            return tables;
+        }
+
+        private List<Row> differences(CqlClient client, Row shadow) {
+            return shadow.getLong("different") == 0
+                    ? List.of()
+                    : rows(
+                            client,
+                            DIFFERENCES.formatted(
+                                    shadow.getString("keyspace_name"),
+                                    shadow.getString("table_name")));
+        }
+
+        /**
+         * Whether all is well with a table, of which some nodes have a shadow.
+         *
+         * @param inEngine the nodes that were asked, and the tables that are in the engine there
+         */
+        static boolean write(
+                PrintWriter out,
+                String table,
+                List<Shadow> shadows,
+                Map<Node, Set<String>> inEngine,
+                int nodes) {
             long caughtUp = shadows.stream().filter(Shadow::isCaughtUp).count();
             long different = sum(shadows, "different");
             out.printf("%s: %d of %d nodes have caught up%n", table, caughtUp, nodes);
@@ -286,15 +337,44 @@ final class ShadowCommand implements Runnable {
                             shadow.node(),
                             shadow.metrics().getString("state"),
                             shadow.count("different"));
+                for (Row difference : shadow.differences()) out.print(told(difference));
             }
             Set<Node> with = shadows.stream().map(Shadow::node).collect(Collectors.toSet());
-            for (Node node : asked)
-                if (!with.contains(node)) out.printf("  %s: has no shadow of this table%n", node);
+            long moved = 0;
+            for (Map.Entry<Node, Set<String>> node : inEngine.entrySet()) {
+                if (with.contains(node.getKey())) continue;
+                boolean isMoved = node.getValue().contains(table);
+                if (isMoved) moved++;
+                out.printf(
+                        "  %s: %s%n",
+                        node.getKey(),
+                        isMoved
+                                ? "the table is in the engine already"
+                                : "has no shadow of this table");
+            }
             if (different > 0)
                 out.println(
                         "  see petra.shadow_differences, and the log, on each node that is named"
                                 + " here");
-            return different == 0 && caughtUp == nodes;
+            return different == 0 && caughtUp + moved == nodes;
+        }
+
+        /** A line of {@code petra.shadow_differences}; none of what is undecided. */
+        private static String told(Row difference) {
+            // A node of an older version has no kinds.
+            if (difference.getColumnDefinitions().contains("kind")
+                    && !"different".equals(difference.getString("kind"))) return "";
+            return String.format(
+                    "    partition %s, %s: the table has: %s; the shadow has: %s%n",
+                    difference.getString("partition_key"),
+                    difference.getString("place"),
+                    side(difference, "only_in_table"),
+                    side(difference, "only_in_shadow"));
+        }
+
+        private static String side(Row difference, String column) {
+            String has = difference.getString(column);
+            return has == null || has.isEmpty() ? "nothing" : has;
         }
 
         /** How long both sides took, in a line; none if a node is of a version that lacks that. */

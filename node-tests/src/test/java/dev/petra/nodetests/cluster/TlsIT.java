@@ -184,7 +184,7 @@ class TlsIT {
         assertThat(petra(node, "operator", report).output()).contains("no SELECT permission");
         String page = Files.readString(Path.of("../docs/operations.md"));
         List<String> grants = page.lines().filter(line -> line.startsWith("GRANT ")).toList();
-        assertThat(grants).hasSize(4);
+        assertThat(grants).hasSize(7);
         for (String grant : grants) session.execute(grant);
         TestNode.await(
                 "a permission that is not cached",
