@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.engine;
 
+import com.google.common.base.Throwables;
+import org.apache.cassandra.io.FSDiskFullWriteError;
 import org.jspecify.annotations.Nullable;
 
 /** What the operating system says where there is no room: often nothing else of it is left. */
@@ -13,5 +15,11 @@ public final class FullDisk {
         return message != null
                 && (message.contains("No space left on device")
                         || message.contains("uota exceeded"));
+    }
+
+    /** Whether a failure is that, or one of its causes. */
+    public static boolean isCauseOf(Throwable failure) {
+        return Throwables.getCausalChain(failure).stream()
+                .anyMatch(e -> e instanceof FSDiskFullWriteError || isSaidBy(e.getMessage()));
     }
 }

@@ -13,7 +13,6 @@ import java.util.Set;
 import java.util.concurrent.Executors;
 import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.TimeUnit;
-import org.apache.cassandra.io.FSDiskFullWriteError;
 import org.apache.cassandra.io.FSError;
 import org.apache.cassandra.io.sstable.CorruptSSTableException;
 import org.apache.cassandra.service.StorageService;
@@ -165,7 +164,7 @@ public final class Migrations {
      * from starting, as Cassandra would have it: the next attempt is told, when the node is up.
      */
     static void inspect(Throwable failure) {
-        if (stopped || isDiskFull(failure)) return;
+        if (stopped || FullDisk.isCauseOf(failure)) return;
         boolean isUp = StorageService.instance.isDaemonSetupCompleted();
         if (isUp || !isOfDisk(failure)) JVMStabilityInspector.inspectThrowable(failure);
     }
@@ -173,13 +172,5 @@ public final class Migrations {
     private static boolean isOfDisk(Throwable failure) {
         return Throwables.getCausalChain(failure).stream()
                 .anyMatch(e -> e instanceof FSError || e instanceof CorruptSSTableException);
-    }
-
-    static boolean isDiskFull(Throwable failure) {
-        return Throwables.getCausalChain(failure).stream()
-                .anyMatch(
-                        e ->
-                                e instanceof FSDiskFullWriteError
-                                        || FullDisk.isSaidBy(e.getMessage()));
     }
 }

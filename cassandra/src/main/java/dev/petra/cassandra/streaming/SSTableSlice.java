@@ -5,6 +5,7 @@ import dev.petra.cassandra.sstable.SSTableExport;
 import dev.petra.cassandra.table.ExportDirectory;
 import dev.petra.cassandra.table.Generation;
 import dev.petra.cassandra.table.StreamGuards;
+import dev.petra.engine.FullDisk;
 import dev.petra.engine.StorageEngine;
 import dev.petra.engine.TableStore;
 import dev.petra.engine.stream.SliceRanges;
@@ -22,6 +23,7 @@ import org.apache.cassandra.db.streaming.CassandraOutgoingFile;
 import org.apache.cassandra.db.streaming.CassandraStreamHeader;
 import org.apache.cassandra.dht.Range;
 import org.apache.cassandra.dht.Token;
+import org.apache.cassandra.io.FSError;
 import org.apache.cassandra.io.sstable.format.SSTableReader;
 import org.apache.cassandra.io.util.File;
 import org.apache.cassandra.schema.TableId;
@@ -152,9 +154,14 @@ final class SSTableSlice implements OutgoingStream {
         }
     }
 
-    /** Writes it; null if there is nothing to write. */
-    private @Nullable SSTableReader export(
-            StreamSession session, List<Range<Token>> ranges, Path directory) throws IOException {
+    /**
+     * Writes it; null if there is nothing to write.
+     *
+     * @throws IOException also if the disk becomes full; not an error of the disk, at which a node
+     *     may stop
+     */
+    @Nullable SSTableReader export(StreamSession session, List<Range<Token>> ranges, Path directory)
+            throws IOException {
         try (ExportRoom room = new ExportRoom(directory, name, slice.bytes())) {
             return SSTableExport.write(
                     cfs.metadata,
@@ -166,6 +173,13 @@ final class SSTableSlice implements OutgoingStream {
                         checkSession(session);
                         room.check(written);
                     });
+        } catch (FSError e) {
+            if (!FullDisk.isCauseOf(e)) throw e;
+            // Not as the cause: Cassandra looks for an error of the disk among the causes.
+            throw new IOException(
+                    ("%s cannot be written to be sent: %s: %s. Free space and repeat the operation"
+                                    + " that streams")
+                            .formatted(name, e.path, e.getMessage()));
         } catch (IllegalStateException e) {
             checkGone(e);
             return null;

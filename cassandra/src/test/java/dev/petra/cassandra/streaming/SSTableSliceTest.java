@@ -23,20 +23,26 @@ import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
 import java.util.Random;
+import java.util.function.Supplier;
 import org.apache.cassandra.db.ColumnFamilyStore;
+import org.apache.cassandra.db.Keyspace;
 import org.apache.cassandra.db.partitions.PartitionUpdate;
 import org.apache.cassandra.dht.Range;
 import org.apache.cassandra.dht.Token;
+import org.apache.cassandra.io.FSWriteError;
 import org.apache.cassandra.io.sstable.Descriptor;
+import org.apache.cassandra.io.sstable.SSTableId;
 import org.apache.cassandra.io.sstable.SequenceBasedSSTableId;
 import org.apache.cassandra.io.sstable.format.SSTableReader;
 import org.apache.cassandra.io.util.File;
 import org.apache.cassandra.net.AsyncStreamingOutputPlus;
+import org.apache.cassandra.schema.KeyspaceMetadata;
 import org.apache.cassandra.schema.TableMetadata;
 import org.apache.cassandra.schema.TableMetadataRef;
 import org.apache.cassandra.streaming.OutgoingStream;
 import org.apache.cassandra.streaming.StreamOperation;
 import org.apache.cassandra.streaming.StreamingDataOutputPlus;
+import org.assertj.core.api.ThrowableAssert.ThrowingCallable;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
@@ -59,9 +65,7 @@ class SSTableSliceTest {
     void aCleanupFailsItBeforeItsFirstByte(@TempDir Path directory) {
         Token least = TABLE.partitioner.getMinimumToken();
         List<Range<Token>> all = List.of(new Range<>(least, least));
-        ColumnFamilyStore cfs = Hollow.of(ColumnFamilyStore.class);
-        Hollow.set(cfs, ColumnFamilyStore.class, "name", "t");
-        Hollow.set(cfs, ColumnFamilyStore.class, "metadata", reference);
+        ColumnFamilyStore cfs = table();
         StreamGuards guards = new StreamGuards(() -> 1000);
         try (StorageEngine engine =
                         StorageEngines.open(
@@ -87,6 +91,71 @@ class SSTableSliceTest {
             assertThatThrownBy(() -> streams.get(0).write(new TestSession(), output, 12))
                     .isInstanceOf(IllegalStateException.class)
                     .hasMessageContaining("cleanup");
+        }
+    }
+
+    private ColumnFamilyStore table() {
+        ColumnFamilyStore cfs = Hollow.of(ColumnFamilyStore.class);
+        Hollow.set(cfs, ColumnFamilyStore.class, "name", "t");
+        Hollow.set(cfs, ColumnFamilyStore.class, "metadata", reference);
+        return cfs;
+    }
+
+    /** Else {@code disk_failure_policy} would stop the node for a stream. */
+    @Test
+    void onlyTheSessionFailsIfTheDiskIsFull(@TempDir Path directory) {
+        Token least = TABLE.partitioner.getMinimumToken();
+        List<Range<Token>> all = List.of(new Range<>(least, least));
+        KeyspaceMetadata metadata = Hollow.of(KeyspaceMetadata.class);
+        Hollow.set(metadata, KeyspaceMetadata.class, "name", "ks");
+        Keyspace keyspace = Hollow.of(Keyspace.class);
+        Hollow.set(keyspace, Keyspace.class, "metadata", metadata);
+        ColumnFamilyStore cfs = table();
+        Hollow.set(cfs, ColumnFamilyStore.class, "keyspace", keyspace);
+        Supplier<SSTableId> ids = () -> new SequenceBasedSSTableId(1);
+        Hollow.set(cfs, ColumnFamilyStore.class, "sstableIdGenerator", ids);
+        StreamGuards guards = new StreamGuards(() -> 1000);
+        try (StorageEngine engine =
+                        StorageEngines.open(
+                                "rocks", new EngineSettings(Map.of("memory", "64MiB")));
+                TableStore store =
+                        engine.openStore(
+                                new StoreSpec(directory.resolve("store"), "t", 1, reference));
+                StreamGuards.Guard guard = guards.begin(all, () -> false)) {
+            store.write(partition(1));
+            for (String reason :
+                    List.of(
+                            "No space left on device",
+                            "Disk quota exceeded",
+                            "Input/output error")) {
+                FSWriteError error = new FSWriteError(new IOException(reason), "nb-1-Data.db");
+                TableStore failing =
+                        Hollow.proxy(
+                                TableStore.class,
+                                (self, method, arguments) -> {
+                                    if (method.getName().equals("scanAside")) throw error;
+                                    return method.invoke(store, arguments);
+                                });
+                List<OutgoingStream> streams =
+                        SSTableSlice.of(
+                                cfs,
+                                engine,
+                                Hollow.of(Generation.class),
+                                failing,
+                                StreamOperation.BOOTSTRAP,
+                                all,
+                                guard);
+                SSTableSlice slice = (SSTableSlice) streams.get(0);
+                ThrowingCallable export = () -> slice.export(new TestSession(), all, directory);
+                if (reason.equals("Input/output error"))
+                    assertThatThrownBy(export).isSameAs(error);
+                else
+                    assertThatThrownBy(export)
+                            .isInstanceOf(IOException.class)
+                            .hasMessageContainingAll(slice.getName(), "nb-1-Data.db", reason)
+                            // Cassandra looks among the causes.
+                            .hasNoCause();
+            }
         }
     }
 
