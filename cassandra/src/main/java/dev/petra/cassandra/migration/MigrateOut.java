@@ -23,6 +23,9 @@ import java.util.concurrent.ConcurrentHashMap;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.DataRange;
 import org.apache.cassandra.db.DecoratedKey;
+import org.apache.cassandra.db.Directories;
+import org.apache.cassandra.db.DisallowedDirectories;
+import org.apache.cassandra.db.DiskBoundaries;
 import org.apache.cassandra.db.PartitionPosition;
 import org.apache.cassandra.db.SystemKeyspace;
 import org.apache.cassandra.db.compaction.CompactionInfo;
@@ -35,6 +38,7 @@ import org.apache.cassandra.db.view.View;
 import org.apache.cassandra.dht.Range;
 import org.apache.cassandra.index.Index;
 import org.apache.cassandra.io.sstable.format.SSTableReader;
+import org.apache.cassandra.io.util.File;
 import org.apache.cassandra.notifications.SSTableAddedNotification;
 import org.apache.cassandra.schema.TableMetadata;
 import org.apache.cassandra.service.StorageService;
@@ -302,36 +306,51 @@ public final class MigrateOut extends Migration {
         // Of one moment, and not ColumnFilter.all: no row may have columns that the header lacks.
         TableMetadata table = cfs.metadata();
         ColumnFilter columns = ColumnFilter.selection(table.regularAndStaticColumns());
-        try (UnfilteredPartitionIterator rest = store.scanAside(rest(), columns)) {
-            // Before room for an SSTable is asked for: without any, the store goes all the same.
-            return !rest.hasNext() || shown(() -> write(table, rest));
-        }
+        for (Part part : rest())
+            try (UnfilteredPartitionIterator rest = store.scanAside(part.range(), columns)) {
+                // Before room for an SSTable is asked for: without any, the store goes all the
+                // same.
+                if (!rest.hasNext()) continue;
+                return shown(
+                        () -> {
+                            write(table, rest, part.disk());
+                            return false;
+                        });
+            }
+        return true;
     }
 
-    /** The same, of what is left. */
-    private boolean write(TableMetadata table, UnfilteredPartitionIterator rest) {
+    /**
+     * Writes the next SSTable, of a part of what is left.
+     *
+     * @param rest of which there is something
+     */
+    private void write(
+            TableMetadata table,
+            UnfilteredPartitionIterator rest,
+            Directories.@Nullable DataDirectory disk) {
         state("writing SSTables");
         SSTableExport.Step step =
                 SSTableExport.writeNext(
                         cfs,
                         table,
                         rest,
-                        cfs.getDirectories()
-                                .getWriteableLocationAsFile(
-                                        Math.min(bytesLeft(), 2 * SSTableExport.SSTABLE_BYTES)),
+                        directory(
+                                cfs.getDirectories(),
+                                disk,
+                                Math.min(bytesLeft(), 2 * SSTableExport.SSTABLE_BYTES)),
                         partitionsOfAnSSTable(),
                         this::moved,
                         this::isHalted);
-        if (step == null) return false;
+        if (step == null) return;
         DecoratedKey last = step.last();
-        if (last == null) return true;
+        if (last == null) return;
         // Live before it is noted: the other way round a crash would lose it.
         if (stores.migration().isCurrent(number)) {
             unnoted = last.getKey();
             if (!step.sstables().isEmpty()) add(step.sstables());
             note();
         } else step.sstables().forEach(MigrateOut::delete);
-        return false;
     }
 
     /**
@@ -419,11 +438,62 @@ public final class MigrateOut extends Migration {
         sstable.descriptor.getFormat().delete(sstable.descriptor);
     }
 
-    private DataRange rest() {
-        ByteBuffer after = stores.migration().migratedUpTo();
-        if (after == null) return DataRange.allData(cfs.getPartitioner());
+    /**
+     * Where to write what belongs on a disk: there, unless it has no room.
+     *
+     * @param disk null if there is none
+     */
+    static File directory(
+            Directories directories, Directories.@Nullable DataDirectory disk, long bytes) {
+        File own = directories.getLocationForDisk(disk);
+        if (disk == null
+                || own == null
+                || DisallowedDirectories.isUnwritable(own)
+                || disk.getAvailableSpace() < bytes)
+            return directories.getWriteableLocationAsFile(bytes);
+        return own;
+    }
+
+    /**
+     * A part of the ring.
+     *
+     * @param disk on which Cassandra has what lies there; null if that is on any
+     */
+    record Part(DataRange range, Directories.@Nullable DataDirectory disk) {}
+
+    private List<Part> rest() {
         PartitionPosition end = cfs.getPartitioner().getMinimumToken().minKeyBound();
-        return DataRange.forKeyRange(new Range<>(cfs.decorateKey(after), end));
+        ByteBuffer after = stores.migration().migratedUpTo();
+        return parts(after == null ? end : cfs.decorateKey(after), end, cfs.getDiskBoundaries());
+    }
+
+    /**
+     * What is behind a position, disk by disk, in the order of the ring. No SSTable is of two:
+     * Cassandra has all of a token on one disk, so that with a disk no deletion is lost whose rows
+     * are on another (CASSANDRA-6696).
+     *
+     * @param end of the ring
+     */
+    static List<Part> parts(PartitionPosition after, PartitionPosition end, DiskBoundaries disks) {
+        List<Part> parts = new ArrayList<>();
+        PartitionPosition begin = after;
+        Directories.DataDirectory disk = null;
+        if (disks.positions != null) {
+            // The last disk has all the rest.
+            int last = disks.positions.size() - 1;
+            for (int i = 0; i < last; i++) {
+                PartitionPosition to = disks.positions.get(i);
+                if (to.compareTo(begin) <= 0) continue;
+                parts.add(
+                        new Part(
+                                DataRange.forKeyRange(new Range<>(begin, to)),
+                                disks.directories.get(i)));
+                begin = to;
+            }
+            disk = disks.directories.get(last);
+        }
+        parts.add(new Part(DataRange.forKeyRange(new Range<>(begin, end)), disk));
+        return parts;
     }
 
     /** About how many partitions an SSTable gets; its bloom filter is as large as that. */

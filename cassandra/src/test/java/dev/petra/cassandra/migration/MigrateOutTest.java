@@ -9,16 +9,29 @@ import dev.petra.cassandra.TestTables;
 import dev.petra.cassandra.disk.Disk;
 import dev.petra.cassandra.shadow.PromotedShadow;
 import dev.petra.cassandra.table.TableGenerations;
+import java.io.IOException;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
+import java.util.stream.Stream;
 import org.apache.cassandra.db.ColumnFamilyStore;
+import org.apache.cassandra.db.DecoratedKey;
+import org.apache.cassandra.db.Directories;
+import org.apache.cassandra.db.DisallowedDirectories;
+import org.apache.cassandra.db.DiskBoundaries;
+import org.apache.cassandra.db.PartitionPosition;
 import org.apache.cassandra.db.lifecycle.Tracker;
+import org.apache.cassandra.dht.AbstractBounds;
+import org.apache.cassandra.dht.IPartitioner;
+import org.apache.cassandra.dht.Murmur3Partitioner;
+import org.apache.cassandra.io.util.File;
 import org.apache.cassandra.schema.TableMetadataRef;
+import org.apache.cassandra.utils.ByteBufferUtil;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** What a migration out of an engine does before it writes anything. */
+/** What a migration out of an engine does before it writes anything, and where it writes. */
 class MigrateOutTest {
     private final ColumnFamilyStore cfs = Hollow.of(ColumnFamilyStore.class);
     private final TableMetadataRef metadata = TestTables.reference();
@@ -53,6 +66,89 @@ class MigrateOutTest {
 
             assertThat(present.takeStep()).isEqualTo(Migration.SOON);
             assertThat(shadow.isOver()).isTrue();
+        }
+    }
+
+    private static Directories.DataDirectory[] disks(Path... directories) {
+        return Stream.of(directories)
+                .map(directory -> new Directories.DataDirectory(directory))
+                .toArray(Directories.DataDirectory[]::new);
+    }
+
+    /** A disk that is lost would take deletions, and leave what they hide (CASSANDRA-6696). */
+    @Test
+    void noSSTableIsOfTwoDisks() {
+        IPartitioner partitioner = metadata.get().partitioner;
+        PartitionPosition end = partitioner.getMinimumToken().minKeyBound();
+        List<PartitionPosition> positions =
+                List.of(
+                        new Murmur3Partitioner.LongToken(-1L << 62).maxKeyBound(),
+                        new Murmur3Partitioner.LongToken(1L << 61).maxKeyBound(),
+                        partitioner.getMaximumToken().maxKeyBound());
+        DiskBoundaries boundaries =
+                new DiskBoundaries(
+                        cfs,
+                        disks(table.resolve("1"), table.resolve("2"), table.resolve("3")),
+                        positions,
+                        -1,
+                        0);
+        for (int begin = 0; begin < 20; begin++) {
+            PartitionPosition after = begin == 0 ? end : key(partitioner, begin);
+            List<MigrateOut.Part> parts = MigrateOut.parts(after, end, boundaries);
+            for (int k = 0; k < 1_000; k++) {
+                DecoratedKey key = key(partitioner, k);
+                List<Directories.DataDirectory> found =
+                        parts.stream()
+                                .filter(part -> part.range().contains(key))
+                                .map(MigrateOut.Part::disk)
+                                .toList();
+                if (key.compareTo(after) <= 0) assertThat(found).isEmpty();
+                else assertThat(found).containsExactly(boundaries.getCorrectDiskForKey(key));
+            }
+            // What is behind the last partition that was written is all that is left.
+            PartitionPosition behind = after;
+            for (MigrateOut.Part part : parts) {
+                AbstractBounds<PartitionPosition> keys = part.range().keyRange();
+                assertThat(keys.left).isEqualTo(behind);
+                behind = keys.right;
+            }
+            assertThat(behind).isEqualTo(end);
+        }
+    }
+
+    private static DecoratedKey key(IPartitioner partitioner, int key) {
+        return partitioner.decorateKey(ByteBufferUtil.bytes(key));
+    }
+
+    /** As before a node has joined, or with a partitioner that does not split its ring. */
+    @Test
+    void withoutBoundariesAnyDiskWillDo() {
+        PartitionPosition end = metadata.get().partitioner.getMinimumToken().minKeyBound();
+        DiskBoundaries none = new DiskBoundaries(cfs, disks(table), 0);
+        List<MigrateOut.Part> parts = MigrateOut.parts(end, end, none);
+        assertThat(parts).hasSize(1);
+        assertThat(parts.get(0).disk()).isNull();
+        assertThat(parts.get(0).range().contains(key(metadata.get().partitioner, 1))).isTrue();
+    }
+
+    @Test
+    void anSSTableGoesToItsDiskUnlessThatTakesNone() throws IOException {
+        Path[] data = {table.resolve("1"), table.resolve("2")};
+        Directories.DataDirectory[] disks = disks(data);
+        File[] own = new File[data.length];
+        for (int i = 0; i < data.length; i++)
+            own[i] = new File(Files.createDirectories(data[i].resolve("ks/t")));
+        Directories directories = Hollow.of(Directories.class);
+        Hollow.set(directories, Directories.class, "paths", disks);
+        Hollow.set(directories, Directories.class, "dataPaths", own);
+        for (int i = 0; i < data.length; i++)
+            assertThat(MigrateOut.directory(directories, disks[i], 1)).isEqualTo(own[i]);
+        DisallowedDirectories.maybeMarkUnwritable(own[1]);
+        try {
+            assertThat(MigrateOut.directory(directories, disks[1], 1)).isEqualTo(own[0]);
+            assertThat(MigrateOut.directory(directories, null, 1)).isEqualTo(own[0]);
+        } finally {
+            DisallowedDirectories.clearUnwritableUnsafe();
         }
     }
 
