@@ -3,6 +3,7 @@ package dev.petra.cassandra.streaming;
 
 import dev.petra.engine.stream.StreamHead;
 import dev.petra.streaming.staging.OutgoingSlice;
+import java.util.regex.Pattern;
 import org.apache.cassandra.streaming.ProgressInfo;
 import org.apache.cassandra.streaming.StreamSession;
 
@@ -11,6 +12,8 @@ import org.apache.cassandra.streaming.StreamSession;
  * has moved: until then it is at least one more than have. Used by one thread.
  */
 final class SliceProgress implements OutgoingSlice.Progress {
+    private static final Pattern NAME = Pattern.compile(".+ slice \\d+ of \\d+");
+
     private final StreamSession session;
     private final String name;
     private final ProgressInfo.Direction direction;
@@ -29,6 +32,11 @@ final class SliceProgress implements OutgoingSlice.Progress {
     static String name(String columnFamily, int slice, StreamHead head) {
         return "%s-%s slice %d of %d"
                 .formatted(columnFamily, head.table(), slice + 1, head.slices());
+    }
+
+    /** Whether a file of a stream is called as a slice is. */
+    static boolean isOfSlice(String name) {
+        return NAME.matcher(name).matches();
     }
 
     @Override

@@ -17,14 +17,18 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.function.ToLongFunction;
+import javax.management.openmbean.CompositeData;
 import org.apache.cassandra.config.DatabaseDescriptor;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.Directories;
 import org.apache.cassandra.io.FSReadError;
+import org.apache.cassandra.streaming.ProgressInfo;
+import org.apache.cassandra.streaming.SessionInfo;
 import org.apache.cassandra.streaming.StreamManager;
 import org.apache.cassandra.streaming.StreamOperation;
 import org.apache.cassandra.streaming.StreamSession;
 import org.apache.cassandra.streaming.StreamSummary;
+import org.apache.cassandra.streaming.management.StreamStateCompositeData;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -64,9 +68,7 @@ public final class StreamRoom {
                     session.peer.toString(),
                     incoming,
                     // This session is not among them yet.
-                    others(
-                            StreamManager.instance.getTotalRemainingOngoingBytes(),
-                            disks(DatabaseDescriptor.getAllDataFileLocations())),
+                    others(ongoing(), disks(DatabaseDescriptor.getAllDataFileLocations())),
                     Directories::getAvailableSpaceForCompactions);
         } catch (IllegalStateException e) {
             // Cassandra takes the node for removed, whether its replicas were restored or not.
@@ -77,6 +79,39 @@ public final class StreamRoom {
                     session.peer,
                     e);
         }
+    }
+
+    /**
+     * What all sessions will bring yet. Cassandra's own sum has what is left of sessions that have
+     * failed, and takes the bytes that came of a slice, which are packed, for those that were
+     * planned: so a session might seem to bring something when it has all, or less than nothing.
+     */
+    private static long ongoing() {
+        long bytes = 0;
+        for (CompositeData stream : StreamManager.instance.getCurrentStreams())
+            for (SessionInfo session : StreamStateCompositeData.fromCompositeData(stream).sessions)
+                bytes = LongMath.saturatedAdd(bytes, left(session));
+        return bytes;
+    }
+
+    /** What a session will bring yet: with slices, by how much of its files has come. */
+    static long left(SessionInfo session) {
+        long files = session.getTotalFilesToReceive();
+        if (session.state.isFinalState() || session.getTotalFilesReceived() >= files) return 0;
+        long bytes = session.getTotalSizeToReceive();
+        Collection<ProgressInfo> begun = session.getReceivingFiles();
+        // Of SSTables, which may be of any size, bytes say more than files.
+        if (begun.stream().noneMatch(file -> SliceProgress.isOfSlice(file.fileName)))
+            return Math.max(0, bytes - session.getTotalSizeReceived());
+        double come =
+                begun.stream()
+                        .mapToDouble(
+                                file ->
+                                        file.isCompleted()
+                                                ? 1
+                                                : (double) file.currentBytes / file.totalBytes)
+                        .sum();
+        return (long) Math.max(0, bytes * (1 - come / files));
     }
 
     /**

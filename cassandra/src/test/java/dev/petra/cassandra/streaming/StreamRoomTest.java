@@ -4,6 +4,7 @@ package dev.petra.cassandra.streaming;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatCode;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
+import static org.assertj.core.api.Assertions.within;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import dev.petra.cassandra.streaming.StreamRoom.Incoming;
@@ -15,11 +16,20 @@ import java.util.List;
 import java.util.Set;
 import java.util.function.ToLongFunction;
 import org.apache.cassandra.io.FSReadError;
+import org.apache.cassandra.locator.InetAddressAndPort;
+import org.apache.cassandra.schema.TableId;
+import org.apache.cassandra.streaming.ProgressInfo;
+import org.apache.cassandra.streaming.SessionInfo;
+import org.apache.cassandra.streaming.StreamSession;
+import org.apache.cassandra.streaming.StreamSummary;
 import org.assertj.core.api.ThrowableAssert.ThrowingCallable;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
 class StreamRoomTest {
+    private static final int SLICES = 64;
+    private static final long PLANNED = 3_000;
+
     @TempDir Path directory;
 
     private Incoming table(String name, long bytes) {
@@ -77,6 +87,67 @@ class StreamRoomTest {
         assertThat(one.applyAsLong(first)).isZero();
         assertThat(one.applyAsLong(second)).isEqualTo(100);
         assertThat(StreamRoom.others(-1, Set.of(first)).applyAsLong(first)).isZero();
+    }
+
+    private static SessionInfo session(StreamSession.State state) {
+        InetAddressAndPort peer = InetAddressAndPort.getLoopbackAddress();
+        TableId table = TableId.fromString("11111111-2222-3333-4444-555555555555");
+        return new SessionInfo(
+                peer,
+                0,
+                peer,
+                List.of(new StreamSummary(table, SLICES, SLICES * PLANNED)),
+                List.of(),
+                state,
+                null);
+    }
+
+    private static void come(SessionInfo session, String name, long bytes, long total) {
+        session.updateProgress(
+                new ProgressInfo(
+                        InetAddressAndPort.getLoopbackAddress(),
+                        0,
+                        name,
+                        ProgressInfo.Direction.IN,
+                        bytes,
+                        bytes,
+                        total));
+    }
+
+    /** Slices come packed, and what was planned are bytes of files. */
+    @Test
+    void whatASessionBringsYetGoesByTheSlicesThatHaveCome() {
+        for (long each : new long[] {PLANNED / 3, PLANNED * 3}) {
+            SessionInfo session = session(StreamSession.State.STREAMING);
+            assertThat(StreamRoom.left(session)).isEqualTo(SLICES * PLANNED);
+            for (int slice = 1; slice <= SLICES; slice++) {
+                String name = "t-1 slice %d of %d".formatted(slice, SLICES);
+                come(session, name, each / 2, each);
+                assertThat(StreamRoom.left(session))
+                        .isBetween((SLICES - slice) * PLANNED, (SLICES - slice + 1) * PLANNED);
+                come(session, name, each, each);
+                assertThat(StreamRoom.left(session))
+                        .isCloseTo((SLICES - slice) * PLANNED, within(1L));
+            }
+            assertThat(StreamRoom.left(session)).isZero();
+        }
+    }
+
+    /** One may be much larger than all others. */
+    @Test
+    void whatASessionBringsYetGoesByTheBytesOfSSTables() {
+        SessionInfo session = session(StreamSession.State.STREAMING);
+        come(session, "/data/ks/t-1/nb-1-big-Data.db", 60 * PLANNED, 60 * PLANNED);
+        assertThat(StreamRoom.left(session)).isEqualTo((SLICES - 60) * PLANNED);
+        come(session, "/data/ks/t-1/nb-2-big-Data.db", 10 * PLANNED, 11 * PLANNED);
+        assertThat(StreamRoom.left(session)).isZero();
+    }
+
+    /** Cassandra keeps the plan of one that failed while others of its operation go on. */
+    @Test
+    void aSessionThatHasEndedBringsNothing() {
+        assertThat(StreamRoom.left(session(StreamSession.State.FAILED))).isZero();
+        assertThat(StreamRoom.left(session(StreamSession.State.COMPLETE))).isZero();
     }
 
     /** Then the stream itself finds out. */
