@@ -5,6 +5,7 @@ import dev.petra.engine.WriteStallException;
 import java.util.Set;
 import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.atomic.LongAdder;
 import java.util.concurrent.locks.Lock;
@@ -20,10 +21,26 @@ import org.rocksdb.RocksDBException;
  * is charged to RocksDB's budget as if it had written ({@code WriteController::GetDelay}), so that
  * writes which try too often never come. So one tries at a time, while the others wait for their
  * turn without a try; and each waits for about as long as the one before it had to.
+ *
+ * <p>Each write of a client keeps one of the node's threads while it waits, which the writes to all
+ * other tables need. Where the store takes writes, only slowly, the wait is short. Where it takes
+ * none, few of them wait, and the others are refused.
  */
 public final class WriteStallRetry {
     private static final long SHORTEST_PAUSE_NANOS = TimeUnit.MICROSECONDS.toNanos(50);
     private static final long LONGEST_PAUSE_NANOS = TimeUnit.MILLISECONDS.toNanos(100);
+
+    /** For how long a store takes no write until it counts as stopped. */
+    private static final long STOPPED_NANOS = TimeUnit.MILLISECONDS.toNanos(100);
+
+    /** Until then, and one pause more, whoever has the turn has seen whether it is stopped. */
+    private static final long PATIENCE_NANOS = STOPPED_NANOS + 2 * LONGEST_PAUSE_NANOS;
+
+    /**
+     * How many writes of clients wait for a store that is stopped. As many threads write to the
+     * shadows of a node, and are not refused.
+     */
+    private static final int MOST_CLIENTS = 4;
 
     private final String name;
     private final long timeoutMillis;
@@ -35,6 +52,12 @@ public final class WriteStallRetry {
 
     /** How long the last one had to wait at its turn; set by whoever has the turn. */
     private volatile long usualPauseNanos = SHORTEST_PAUSE_NANOS;
+
+    /** Whether it takes none; set by whoever has the turn. */
+    private volatile boolean stopped;
+
+    /** The writes of clients that wait. */
+    private final AtomicInteger clients = new AtomicInteger();
 
     private final AtomicLong asideBegun = new AtomicLong();
     private final AtomicLong asideEnded = new AtomicLong();
@@ -182,13 +205,34 @@ public final class WriteStallRetry {
      * @throws WriteStallException after the timeout; nothing was written
      */
     public void await(Attempt attempt) throws RocksDBException {
+        await(attempt, false);
+    }
+
+    /**
+     * The same for a client, who is told at once where enough others wait for a store that takes no
+     * writes.
+     */
+    public void awaitForClient(Attempt attempt) throws RocksDBException {
+        await(attempt, true);
+    }
+
+    private void await(Attempt attempt, boolean isClients) throws RocksDBException {
         RocksDBException refused = null;
         if (!stalled) {
             refused = refusal(attempt);
             if (refused == null) return;
             stalled = true;
         }
-        retry(attempt, refused);
+        if (!isClients) {
+            retry(attempt, refused, false);
+            return;
+        }
+        clients.incrementAndGet();
+        try {
+            retry(attempt, refused, true);
+        } finally {
+            clients.decrementAndGet();
+        }
     }
 
     /** Tries once; returns null if it was done. */
@@ -202,11 +246,12 @@ public final class WriteStallRetry {
         }
     }
 
-    private void retry(Attempt attempt, @Nullable RocksDBException first) throws RocksDBException {
+    private void retry(Attempt attempt, @Nullable RocksDBException first, boolean isClients)
+            throws RocksDBException {
         long end = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(timeoutMillis);
         RocksDBException refused = first;
         do {
-            acquireTurn(end, refused);
+            acquireTurn(end, refused, isClients);
             try {
                 if (stalled) {
                     tryInTurn(attempt, end);
@@ -223,8 +268,15 @@ public final class WriteStallRetry {
         throw stalled(refused);
     }
 
-    private void acquireTurn(long end, @Nullable RocksDBException refused) {
+    private void acquireTurn(long end, @Nullable RocksDBException refused, boolean isClients) {
         try {
+            if (isClients) {
+                refuseCrowd();
+                long patience = Math.min(PATIENCE_NANOS, end - System.nanoTime());
+                if (turn.tryAcquire(patience, TimeUnit.NANOSECONDS)) return;
+                // It may have stopped meanwhile, with many more here than may wait for that.
+                refuseCrowd();
+            }
             if (!turn.tryAcquire(end - System.nanoTime(), TimeUnit.NANOSECONDS))
                 throw stalled(refused);
         } catch (InterruptedException e) {
@@ -232,16 +284,30 @@ public final class WriteStallRetry {
         }
     }
 
+    private void refuseCrowd() {
+        if (stopped && clients.get() > MOST_CLIENTS)
+            throw new WriteStallException(
+                    "Compaction of "
+                            + name
+                            + " is behind, and it takes no writes now: a write was not done,"
+                            + " because "
+                            + MOST_CLIENTS
+                            + " wait already. Try it again; if this goes on, the disk or"
+                            + " compaction_throughput is too slow for these writes.");
+    }
+
     private void tryInTurn(Attempt attempt, long end) throws RocksDBException {
         long began = System.nanoTime();
         try {
-            tryUntil(attempt, end);
+            tryUntil(attempt, began, end);
         } finally {
+            // Else the first of the next, long after, would be refused for this one.
+            if (!turn.hasQueuedThreads()) stopped = false;
             stalledNanos.add(System.nanoTime() - began);
         }
     }
 
-    private void tryUntil(Attempt attempt, long end) throws RocksDBException {
+    private void tryUntil(Attempt attempt, long began, long end) throws RocksDBException {
         RocksDBException refused = null;
         for (long pause = Math.max(SHORTEST_PAUSE_NANOS, usualPauseNanos / 2);
                 System.nanoTime() - end < 0;
@@ -250,10 +316,12 @@ public final class WriteStallRetry {
             RocksDBException again = refusal(attempt);
             if (again == null) {
                 usualPauseNanos = pause;
+                stopped = false;
                 if (refused == null) stalled = false;
                 return;
             }
             refused = again;
+            if (System.nanoTime() - began > STOPPED_NANOS) stopped = true;
         }
         throw stalled(refused);
     }

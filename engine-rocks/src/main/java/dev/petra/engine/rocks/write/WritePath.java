@@ -184,13 +184,13 @@ public final class WritePath {
             store.purgeable().written(writer.minLocalTime());
             if (writer.isBatched()) {
                 try (WriteBatch batch = new WriteBatch(writer.batch())) {
-                    room.await(() -> database.db.write(options, batch));
+                    room.awaitForClient(() -> database.db.write(options, batch));
                 }
             } else {
                 ByteBuffer key = writer.key();
                 ByteBuffer value = writer.value();
                 // Each attempt sets the positions: the one before may have left them anywhere.
-                room.await(
+                room.awaitForClient(
                         () ->
                                 database.db.merge(
                                         database.data,

@@ -10,8 +10,13 @@ import java.util.List;
 import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.atomic.LongAdder;
 import java.util.concurrent.locks.Lock;
 import java.util.concurrent.locks.ReentrantLock;
@@ -153,6 +158,84 @@ class WriteStallRetryTest {
         WriteStallRetry room = new WriteStallRetry("t", 20, stalled);
         stallUntilTheTimeout(room);
         assertThat(stalled.sum()).isGreaterThan(TimeUnit.MILLISECONDS.toNanos(15));
+    }
+
+    /** One table took all threads of the node, which the writes to all others need. */
+    @Test
+    void fewClientsWaitForAStoreThatTakesNoWrites() throws Exception {
+        WriteStallRetry room = new WriteStallRetry("ks.t", TimeUnit.MINUTES.toMillis(1), stalled);
+        AtomicBoolean open = new AtomicBoolean();
+        AtomicInteger attempts = new AtomicInteger();
+        AtomicInteger refused = new AtomicInteger();
+        WriteStallRetry.Attempt attempt =
+                () -> {
+                    attempts.incrementAndGet();
+                    if (!open.get()) throw stall();
+                };
+        ExecutorService threads = Executors.newCachedThreadPool();
+        try {
+            threads.execute(() -> writeAsClient(room, attempt, refused));
+            while (attempts.get() < 2) Thread.onSpinWait();
+            Future<?> sweep =
+                    threads.submit(
+                            () -> {
+                                room.await(attempt);
+                                return null;
+                            });
+            // The second time it is known at once.
+            for (int sum = 20; sum <= 40; sum += 20) {
+                for (int i = 0; i < 20; i++)
+                    threads.execute(() -> writeAsClient(room, attempt, refused));
+                long end = System.nanoTime() + TimeUnit.SECONDS.toNanos(10);
+                // One more than these is there, and four wait.
+                while (refused.get() < sum + 1 - 4) {
+                    assertThat(System.nanoTime() - end).isNegative();
+                    Thread.sleep(1);
+                }
+            }
+            assertThat(sweep).isNotDone();
+            assertThat(refused.get()).as("whose turn it is stays").isLessThanOrEqualTo(40);
+            open.set(true);
+            sweep.get(1, TimeUnit.MINUTES);
+        } finally {
+            open.set(true);
+            threads.shutdown();
+        }
+        assertThat(threads.awaitTermination(1, TimeUnit.MINUTES)).isTrue();
+        AtomicInteger late = new AtomicInteger();
+        writeAsClient(room, attempt, late);
+        assertThat(late).as("it is over").hasValue(0);
+    }
+
+    /** Many write to it, and each waits for a moment: that is no reason to fail. */
+    @Test
+    void allClientsWaitForAStoreThatIsSlow() throws Exception {
+        WriteStallRetry room = new WriteStallRetry("ks.t", TimeUnit.MINUTES.toMillis(1), stalled);
+        AtomicLong last = new AtomicLong(System.nanoTime());
+        AtomicInteger refused = new AtomicInteger();
+        WriteStallRetry.Attempt attempt =
+                () -> {
+                    long then = last.get();
+                    long now = System.nanoTime();
+                    if (now - then < TimeUnit.MILLISECONDS.toNanos(2)
+                            || !last.compareAndSet(then, now)) throw stall();
+                };
+        ExecutorService threads = Executors.newCachedThreadPool();
+        for (int i = 0; i < 100; i++) threads.execute(() -> writeAsClient(room, attempt, refused));
+        threads.shutdown();
+        assertThat(threads.awaitTermination(1, TimeUnit.MINUTES)).isTrue();
+        assertThat(refused).hasValue(0);
+    }
+
+    private static void writeAsClient(
+            WriteStallRetry room, WriteStallRetry.Attempt attempt, AtomicInteger refused) {
+        try {
+            room.awaitForClient(attempt);
+        } catch (WriteStallException e) {
+            refused.incrementAndGet();
+        } catch (RocksDBException e) {
+            throw new IllegalStateException(e);
+        }
     }
 
     private static void stallUntilTheTimeout(WriteStallRetry room) {
