@@ -166,11 +166,20 @@ public final class StoreLocation {
     public void makeLive(long generation) {
         try {
             Disk.makeDirectory(disk, root);
+            if (Files.notExists(root.resolve(LivePointer.NAME))) syncOwnNames();
         } catch (IOException e) {
             throw new FSWriteError(e, root.toString());
         }
         guard();
         pointer.write(generation);
+    }
+
+    /** Cassandra makes the directories of a keyspace and a table, and syncs the name of neither. */
+    private void syncOwnNames() throws IOException {
+        Path keyspace = tableDirectory.getParent();
+        Path data = keyspace == null ? null : keyspace.getParent();
+        if (keyspace != null) disk.syncDirectory(keyspace);
+        if (data != null) disk.syncDirectory(data);
     }
 
     /**

@@ -14,12 +14,9 @@ import org.jspecify.annotations.Nullable;
 public final class PurgeGate {
     private PurgeGate() {}
 
-    static boolean isOpen(TableMetadataRef metadata) {
-        return isOpen(metadata, ColumnFamilyStore.getIfExists(metadata.id));
-    }
-
     /**
-     * @param table null before Cassandra has made it, and once it is dropped
+     * @param table null before Cassandra has made it or while its keyspace is being loaded, and
+     *     once it is dropped
      */
     static boolean isOpen(TableMetadataRef metadata, @Nullable ColumnFamilyStore table) {
         // Rows that the store's deletions hide may be in an SSTable.

@@ -243,7 +243,7 @@ public final class TableGenerations {
     }
 
     private boolean mayPurge() {
-        return mayPurge(() -> PurgeGate.isOpen(metadata));
+        return mayPurge(() -> PurgeGate.isOpen(metadata, loadedTable()));
     }
 
     /**
@@ -263,7 +263,10 @@ public final class TableGenerations {
                 : !cfs.isAutoCompactionDisabled();
     }
 
-    /** Null while its keyspace is being loaded, which may be why the store is opened. */
+    /**
+     * Null while its keyspace is being loaded, which may be why the store is opened: who asks for
+     * all tables must not wait for that.
+     */
     private @Nullable ColumnFamilyStore loadedTable() {
         Keyspace keyspace = Host.current().loadedKeyspace(metadata.keyspace);
         return keyspace == null ? null : keyspace.getIfExists(metadata.id);

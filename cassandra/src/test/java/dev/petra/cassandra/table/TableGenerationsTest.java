@@ -9,6 +9,7 @@ import static org.junit.jupiter.api.Assertions.assertTimeoutPreemptively;
 import ch.qos.logback.classic.Level;
 import com.google.common.util.concurrent.Uninterruptibles;
 import dev.petra.cassandra.CapturedLog;
+import dev.petra.cassandra.Hollow;
 import dev.petra.cassandra.TestTables;
 import dev.petra.cassandra.disk.CrashingDisk;
 import dev.petra.cassandra.disk.Disk;
@@ -37,7 +38,12 @@ import java.util.function.Consumer;
 import org.apache.cassandra.io.FSReadError;
 import org.apache.cassandra.io.FSWriteError;
 import org.apache.cassandra.io.util.File;
+import org.apache.cassandra.schema.KeyspaceMetadata;
+import org.apache.cassandra.schema.KeyspaceParams;
+import org.apache.cassandra.schema.Keyspaces;
+import org.apache.cassandra.schema.Schema;
 import org.apache.cassandra.schema.TableMetadataRef;
+import org.apache.cassandra.schema.Tables;
 import org.apache.cassandra.service.snapshot.TableSnapshot;
 import org.apache.cassandra.utils.ByteBufferUtil;
 import org.junit.jupiter.api.BeforeEach;
@@ -142,6 +148,72 @@ class TableGenerationsTest {
         assertThat(stores.current().isEmpty()).isFalse();
         assertThat(stores().resolve("LIVE")).content().startsWith("1\n");
         assertThat(read(reopen())).containsExactly("a");
+    }
+
+    /** A power loss took the table's directory, and all that was synced in it. */
+    @Test
+    void theNamesOfATablesDirectoriesAreDurableBeforeItsFirstWrite() throws IOException {
+        Path keyspace = Files.createDirectory(temp.resolve("ks"));
+        table = Files.createDirectory(keyspace.resolve("t-2"));
+        List<Path> synced = new ArrayList<>();
+        Disk disk =
+                Hollow.proxy(
+                        Disk.class,
+                        (proxy, method, arguments) -> {
+                            if (method.getName().equals("syncDirectory"))
+                                synced.add((Path) arguments[0]);
+                            return method.invoke(Disk.REAL, arguments);
+                        });
+        TableGenerations stores = open(disk);
+        write(stores.current(), "a");
+        assertThat(synced).containsSubsequence(table, keyspace, temp, stores());
+        synced.clear();
+        write(stores.successor(), "b");
+        assertThat(synced).as("once").contains(stores()).doesNotContain(keyspace, temp);
+    }
+
+    /** One thread asks this for all tables of the node, every second. */
+    @Test
+    void nobodyWaitsForAKeyspaceThatIsBeingLoadedToAskWhatMayBePurged() throws Exception {
+        TableStore store = open().current().writable();
+        CountDownLatch begun = new CountDownLatch(1);
+        CountDownLatch over = new CountDownLatch(1);
+        Thread loading =
+                new Thread(
+                        () ->
+                                assertThatThrownBy(
+                                                () ->
+                                                        Schema.instance.maybeAddKeyspaceInstance(
+                                                                "ks",
+                                                                () -> {
+                                                                    begun.countDown();
+                                                                    Uninterruptibles
+                                                                            .awaitUninterruptibly(
+                                                                                    over);
+                                                                    throw new IllegalStateException(
+                                                                            "over");
+                                                                }))
+                                        .hasMessage("over"));
+        loading.start();
+        schema(
+                Keyspaces.of(
+                        KeyspaceMetadata.create(
+                                "ks", KeyspaceParams.simple(1), Tables.of(TABLE.get()))));
+        try {
+            assertThat(begun.await(1, TimeUnit.MINUTES)).isTrue();
+            boolean mayPurge =
+                    assertTimeoutPreemptively(
+                            Duration.ofSeconds(10), () -> store.spec().mayPurge().getAsBoolean());
+            assertThat(mayPurge).isFalse();
+        } finally {
+            over.countDown();
+            loading.join();
+            schema(Keyspaces.none());
+        }
+    }
+
+    private static void schema(Keyspaces keyspaces) {
+        Hollow.set(Schema.instance, Schema.class, "distributedKeyspaces", keyspaces);
     }
 
     @Test
