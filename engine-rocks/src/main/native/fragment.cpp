@@ -181,7 +181,7 @@ bool parseRow(uint8_t head, Reader in, Row* row) {
         if ((head & ROW_EXPIRING) != 0) {
             row->liveness.ttl = in.length();
             row->liveness.expiration = in.fixed32();
-            if (row->liveness.ttl == 0) in.fail();
+            if (row->liveness.ttl == 0 || row->liveness.expiration == NEVER) in.fail();
         }
     } else if ((head & ROW_EXPIRING) != 0) {
         in.fail();

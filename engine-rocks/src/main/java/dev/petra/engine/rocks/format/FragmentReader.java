@@ -36,6 +36,9 @@ public final class FragmentReader {
 
     private static final int REMAINS_BYTES = Short.BYTES + Long.BYTES;
 
+    /** More than a clustering has columns, and few enough to make an array of. */
+    private static final int MOST_COMPONENTS = 0xFFFF;
+
     private final ByteBuffer in;
     private final int end;
     private final @Nullable LargeValues large;
@@ -306,6 +309,8 @@ public final class FragmentReader {
         if ((head & ROW_DELETION) != 0) {
             DeletionTime time = deletion(base);
             deletion = (head & ROW_SHADOWABLE) != 0 ? shadowable(time) : Row.Deletion.regular(time);
+            // As in Row.Merger; a row of Cassandra's may not have both.
+            if (deletion.isShadowedBy(liveness)) deletion = Row.Deletion.LIVE;
         }
         rowHides = deletion.time().markedForDeleteAt();
         columnHides = Long.MIN_VALUE;
@@ -522,8 +527,10 @@ public final class FragmentReader {
 
     @SuppressWarnings("NullAway") // Cassandra's clusterings hold nulls
     private byte[][] prefix() {
+        int count = length();
+        if (count > MOST_COMPONENTS) throw new IllegalArgumentException("components: " + count);
         // Each component takes at least one byte.
-        byte[][] values = new byte[within(length())][];
+        byte[][] values = new byte[within(count)][];
         for (int i = 0; i < values.length; i++) {
             int length = length();
             if (length == 0) continue;

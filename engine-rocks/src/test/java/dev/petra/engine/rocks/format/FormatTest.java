@@ -7,12 +7,14 @@ import static java.nio.charset.StandardCharsets.UTF_8;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import com.sun.management.ThreadMXBean;
 import dev.petra.engine.StorageEngine;
 import dev.petra.engine.TableStore;
 import dev.petra.engine.host.Liveness;
 import dev.petra.engine.index.TermEntry;
 import dev.petra.engine.rocks.Tables;
 import dev.petra.engine.rocks.db.Database;
+import java.lang.management.ManagementFactory;
 import java.net.URISyntaxException;
 import java.nio.ByteBuffer;
 import java.nio.file.Files;
@@ -483,6 +485,59 @@ class FormatTest {
                                             new SimpleCells()))
                     .describedAs(bad)
                     .isInstanceOf(MalformedFragment.class);
+    }
+
+    /** As Row.Merger has it: Cassandra asserts that no row has both. */
+    @Test
+    void aDeletionThatTheLivenessShadowsIsNone() {
+        // Liveness at 10, a shadowable deletion at 9, and b at 8.
+        byte[] value = HEX.parseHex("3415" + "000000000000000a" + "0100000001" + "0009030400000005");
+        Row row =
+                FragmentReader.row(
+                        ByteBuffer.wrap(value),
+                        clustering(7),
+                        new RowLayout(TABLE, Map.of("b", 0)),
+                        null,
+                        null,
+                        new SimpleCells());
+        assertThat(row.deletion().isLive()).isTrue();
+        assertThat(Liveness.timestamp(row.primaryKeyLivenessInfo())).isEqualTo(10);
+        assertThat(Objects.requireNonNull(row.getCell(column("b"))).timestamp()).isEqualTo(8);
+    }
+
+    /** The array for an entry of 272 MiB was of more than a GiB. */
+    @Test
+    void aCountOfComponentsTakesNoMemoryBeforeItIsLookedAt() {
+        ThreadMXBean threads = (ThreadMXBean) ManagementFactory.getThreadMXBean();
+        int count = 1 << 22;
+        // As a varint of four bytes.
+        String counted = "80808002";
+        ByteBuffer row = zeros("40" + "8c808002" + "0000000000000000" + counted, count);
+        ByteBuffer range = zeros("06" + "90808002" + "000000000000000000000000" + counted, count);
+        FragmentReader.Visitor visitor =
+                new FragmentReader.Visitor() {
+                    @Override
+                    public void timestamp(long micros) {}
+
+                    @Override
+                    public void deletion(long micros) {}
+
+                    @Override
+                    public void large(int column, byte[] path, long timestamp, long hash) {}
+                };
+        long before = threads.getCurrentThreadAllocatedBytes();
+        assertThatThrownBy(() -> FragmentReader.visit(row, visitor))
+                .isInstanceOf(MalformedFragment.class)
+                .hasMessageContaining("components");
+        assertThatThrownBy(() -> FragmentReader.range(range, Slice.ALL))
+                .isInstanceOf(MalformedFragment.class)
+                .hasMessageContaining("components");
+        assertThat(threads.getCurrentThreadAllocatedBytes() - before).isLessThan(8 << 20);
+    }
+
+    private static ByteBuffer zeros(String begin, int count) {
+        byte[] first = HEX.parseHex(begin);
+        return ByteBuffer.allocate(first.length + count).put(0, first);
     }
 
     /**
