@@ -22,6 +22,7 @@ import java.util.Map;
 import java.util.stream.IntStream;
 import org.apache.cassandra.db.Clustering;
 import org.apache.cassandra.db.ClusteringBound;
+import org.apache.cassandra.db.ClusteringComparator;
 import org.apache.cassandra.db.ClusteringPrefix;
 import org.apache.cassandra.db.DecoratedKey;
 import org.apache.cassandra.db.Slice;
@@ -29,6 +30,8 @@ import org.apache.cassandra.db.marshal.AbstractType;
 import org.apache.cassandra.db.marshal.ByteArrayAccessor;
 import org.apache.cassandra.db.marshal.ByteBufferAccessor;
 import org.apache.cassandra.db.marshal.CollectionType;
+import org.apache.cassandra.db.marshal.DecimalType;
+import org.apache.cassandra.db.marshal.ReversedType;
 import org.apache.cassandra.db.marshal.ShortType;
 import org.apache.cassandra.db.marshal.UserType;
 import org.apache.cassandra.db.marshal.ValueAccessor;
@@ -44,7 +47,8 @@ import org.jspecify.annotations.Nullable;
 /**
  * Looks at every entry of one slice that another node has made: whether its key is one that this
  * table writes, or former versions wrote, to the last byte, in its place, and whether the value
- * belongs under such a key. A read of what passes does not fail. One slice, one thread.
+ * belongs under such a key. The native parser reads each value once more. A read of what passes
+ * both does not fail. One slice, one thread.
  *
  * <p>What it does not ask is whether the data is true: a peer may leave out or invent rows, as any
  * replica may.
@@ -55,6 +59,9 @@ final class EntryCheck {
 
     private static final int COUNTER_SHARD = 32;
 
+    /** In a key, of a clustering column: escapes at most double what Cassandra writes. */
+    private static final int MOST_COLUMN = 2 * (FBUtilities.MAX_UNSIGNED_SHORT + 1);
+
     private static final ByteBuffer NOTHING = ByteBuffer.allocate(0);
 
     private final boolean isData;
@@ -63,6 +70,9 @@ final class EntryCheck {
     private int columns;
     private TableMetadata table;
     private RowLayout form;
+
+    /** The most bytes of a clustering in a key; two bounds may have twice as many. */
+    private int mostClustering;
 
     /** How former versions wrote clusterings; null where they wrote all as now. */
     private @Nullable ClusteringKeys former;
@@ -115,6 +125,7 @@ final class EntryCheck {
         this.isData = isData;
         this.table = table;
         this.form = new RowLayout(table, Map.of());
+        this.mostClustering = mostClustering(table.comparator);
         this.former = ClusteringKeys.former(table.comparator);
         this.partitions = partitions;
         this.partitioner = table.partitioner;
@@ -133,12 +144,31 @@ final class EntryCheck {
         Map<String, Integer> idsByName = new HashMap<>();
         for (int id = 0; id < columns; id++) idsByName.put(names.get(id), id);
         form = new RowLayout(of, idsByName);
+        mostClustering = mostClustering(of.comparator);
         former = ClusteringKeys.former(of.comparator);
         unknown = names.toArray(String[]::new);
         for (ColumnMetadata column : of.columns()) isKnown(idsByName.get(column.name.toString()));
         for (DroppedColumn dropped : of.droppedColumns.values())
             isKnown(idsByName.get(dropped.column.name.toString()));
         ids = isData ? IntStream.range(0, columns).toArray() : null;
+    }
+
+    /**
+     * Where a key may have decimals, all of it is bounded: one of 16 MiB would be read for hours. A
+     * bound beside a decimal cannot be longer then, which Cassandra would let it.
+     */
+    private static int mostClustering(ClusteringComparator comparator) {
+        List<AbstractType<?>> types = comparator.subtypes();
+        return types.stream().anyMatch(EntryCheck::hasDecimal)
+                ? types.size() * MOST_COLUMN
+                : Integer.MAX_VALUE / 2;
+    }
+
+    /** Cassandra reads and writes their keys in the square of the time that others take. */
+    private static boolean hasDecimal(AbstractType<?> type) {
+        AbstractType<?> base = type instanceof ReversedType<?> reversed ? reversed.baseType : type;
+        return base instanceof DecimalType
+                || base.subTypes().stream().anyMatch(EntryCheck::hasDecimal);
     }
 
     /** Whether the table's schema has the columns, or had them. */
@@ -171,8 +201,8 @@ final class EntryCheck {
      *
      * @param valueAt where in the block its value begins
      * @throws MalformedFragment if it is not what this table has there
-     * @throws NotTaken if it has cells of a column that the schema has not, nor had, or a local
-     *     shard of a counter
+     * @throws NotTaken if it has cells of a column that the schema has not, nor had, or of a field
+     *     that it has not, or a local shard of a counter
      */
     void look(byte[] key, int keyLength, int valueAt, int valueLength) {
         if (keyBuffer.array() != key) {
@@ -293,7 +323,8 @@ final class EntryCheck {
                     FragmentReader.visit(value, row.of(Clustering.STATIC_CLUSTERING, value));
             case KeyKind.RANGE -> {
                 int from = rest.position();
-                // A bound may have any length: Cassandra checks that of a row's clustering only.
+                // Cassandra checks the length of a row's clustering only, and of no bound.
+                boundsOf(rest.remaining());
                 ClusteringBound<?> start = form.clusterings.getBound(rest, false);
                 ClusteringBound<?> end = form.clusterings.getBound(rest, true);
                 refuseUnless(isInKey(from, start, end), "a bound in a form that is not written");
@@ -311,7 +342,11 @@ final class EntryCheck {
 
     private Clustering<?> clustering(ByteBuffer rest) {
         clusteringAt = rest.position();
+        int end = rest.limit();
+        // Of a large cell, a path of any length may follow.
+        rest.limit(Math.min(end, clusteringAt + mostClustering));
         Clustering<?> clustering = bounded(form.clusterings.getClustering(rest));
+        rest.limit(end);
         refuseUnless(
                 isInKey(clusteringAt, clustering, null),
                 "a clustering in a form that is not written");
@@ -356,10 +391,16 @@ final class EntryCheck {
         }
     }
 
+    private void boundsOf(long bytes) {
+        if (bytes > 2L * mostClustering)
+            throw new MalformedFragment("bounds of " + bytes + " bytes in a key with decimals");
+    }
+
     /** Each fragment by itself, since only the first one's bounds stand. */
     private void ranges(int from, ByteBuffer value, Slice slice) {
         FragmentReader.RangeRecord record = FragmentReader.range(value, slice);
         Slice written = record.slice();
+        boundsOf((long) written.start().dataSize() + written.end().dataSize());
         refuseUnless(
                 isInKey(from, written.start(), written.end()),
                 "bounds that are not those of the key");
@@ -484,6 +525,11 @@ final class EntryCheck {
                             + " operation that streams");
         }
 
+        /** The same of a user type, to which the sender may have added a field. */
+        static NotTaken unknown(ColumnMetadata column, int field) {
+            return unknown(column.name + ", field " + field);
+        }
+
         /**
          * Cassandra clears local shards of what it receives, when it is read whole. Two that both
          * sides have are added up, each time that one is streamed.
@@ -513,6 +559,10 @@ final class EntryCheck {
                         // The number of the field, in a user-defined type.
                         : ShortType.instance;
         type.validate(ByteBuffer.wrap(path));
+        if (!(column.type instanceof UserType user)) return;
+        int field = ByteBuffer.wrap(path).getShort();
+        if (field < 0) throw new MalformedFragment("field " + field + " of " + column);
+        if (field >= user.size()) throw NotTaken.unknown(column, field);
     }
 
     private void large(int kind, ByteBuffer rest, ByteBuffer value) {

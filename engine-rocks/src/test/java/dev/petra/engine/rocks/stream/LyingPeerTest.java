@@ -18,6 +18,7 @@ import dev.petra.engine.rocks.format.LargeCells;
 import dev.petra.engine.rocks.format.MalformedFragment;
 import dev.petra.engine.rocks.format.PartitionKeys;
 import dev.petra.engine.rocks.stream.Peer.Entry;
+import java.math.BigDecimal;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.file.Files;
@@ -30,6 +31,8 @@ import java.util.stream.IntStream;
 import org.apache.cassandra.db.BufferDecoratedKey;
 import org.apache.cassandra.db.context.CounterContext;
 import org.apache.cassandra.db.marshal.AbstractType;
+import org.apache.cassandra.db.marshal.Int32Type;
+import org.apache.cassandra.db.marshal.UTF8Type;
 import org.apache.cassandra.db.rows.BufferCell;
 import org.apache.cassandra.dht.Murmur3Partitioner;
 import org.apache.cassandra.dht.Token;
@@ -188,6 +191,89 @@ class LyingPeerTest {
         refuses("which is not frozen here", row.key(), whole);
         byte[] parts = {0, 0x0b, 0, 0, 0, 0, 0, 0, 0, 9, (byte) (peer.id("n") << 1 | 1), 0, 0};
         refuses("which is frozen here", row.key(), parts);
+    }
+
+    /** It passed, and no read of the row ever succeeded again. */
+    @Test
+    void aLivenessThatExpiresHasATime() throws Exception {
+        Entry row = peer.first(KeyKind.ROW);
+        byte[] never = {0x0c, 0x0d, 0, 0, 0, 0, 0, 0, 0, 9, 60, -1, -1, -1, -1};
+        refuses(Hex.bytesToHex(row.key()), row.key(), never);
+    }
+
+    /** A field that is too high may be one that an ALTER TYPE has added at the sender. */
+    @Test
+    void cellsOfAUserTypeAreOfItsFields() throws Exception {
+        TestTable users =
+                TestTable.of(
+                        "CREATE TABLE t (k int, c int, u udt, PRIMARY KEY (k, c))",
+                        TestTable.userType(
+                                "udt", true, "a", Int32Type.instance, "b", UTF8Type.instance));
+        Peer from = new Peer(engine, users, directory.resolve("users"));
+        String large = "large ".repeat(300);
+        from.store().write(users.update(1).at(1).row(1).put("u", "b", large).build());
+        to = engine.openStore(users.spec(directory.resolve("to-users")));
+        Entry row = from.first(KeyKind.ROW);
+        Entry cell = from.large().get(0);
+        byte number = (byte) (from.id("u") << 1 | 1);
+        Map<Integer, String> refused =
+                Map.of(2, "column u, field 2 is not in the schema", -1, "field -1 of u");
+        for (Map.Entry<Integer, String> each : refused.entrySet()) {
+            byte high = (byte) (each.getKey() >> 8);
+            byte low = each.getKey().byteValue();
+            byte[] value = {0, 0x11, 0, 0, 0, 0, 0, 0, 0, 9, number, 0, 1, 2, high, low, 1, 1, 7};
+            refusesEntry(each.getValue(), users, from, new Entry(row.key(), value));
+            byte[] key = cell.key().clone();
+            key[key.length - 2] = high;
+            key[key.length - 1] = low;
+            List<byte[]> slice =
+                    PeerBlocks.slice(
+                            from.store(), List.of(row), List.of(new Entry(key, cell.value())));
+            assertThatThrownBy(
+                            () ->
+                                    PeerBlocks.send(
+                                            users, RangeTests.everything(), to, List.of(slice)))
+                    .hasMessageContaining(each.getValue());
+        }
+    }
+
+    /** One of 16 MiB was read for hours. */
+    @Test
+    void aKeyWithDecimalsIsNotReadBeyondWhatATableWrites() throws Exception {
+        TestTable decimals =
+                TestTable.of("CREATE TABLE t (k int, c decimal, v text, PRIMARY KEY (k, c))");
+        Peer from = new Peer(engine, decimals, directory.resolve("decimals"));
+        BigDecimal number = new BigDecimal("1234567");
+        from.store().write(decimals.update(1).at(1).row(number).set("v", "v").build());
+        from.store()
+                .write(
+                        decimals.update(2)
+                                .at(2)
+                                .deleteRange(decimals.from(BigDecimal.TEN), decimals.to(number))
+                                .build());
+        to = engine.openStore(decimals.spec(directory.resolve("to-decimals")));
+        Entry row = from.first(KeyKind.ROW);
+        refusesEntry(
+                "a stored key cannot be decoded",
+                decimals,
+                from,
+                new Entry(longer(row.key(), 140_000), row.value()));
+        Entry range = from.first(KeyKind.RANGE);
+        refusesEntry(
+                "in a key with decimals",
+                decimals,
+                from,
+                new Entry(longer(range.key(), 280_000), range.value()));
+    }
+
+    /** With so many more digits in the decimal in which the key ends. */
+    private static byte[] longer(byte[] key, int digits) {
+        // The ends of the decimal and of the clustering.
+        int at = key.length - 2;
+        byte[] longer = Arrays.copyOf(key, key.length + digits);
+        Arrays.fill(longer, at, at + digits, (byte) 0x8b);
+        System.arraycopy(key, at, longer, at + digits, 2);
+        return longer;
     }
 
     /** It may be left from before: the column was dropped, and added in another form. */
