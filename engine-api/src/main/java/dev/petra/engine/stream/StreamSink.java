@@ -45,7 +45,8 @@ public interface StreamSink extends AutoCloseable {
      * #prepare}; what is not prepared is not made live.
      *
      * @return whether there is more: to be called again, after {@link #prepare}
-     * @throws IOException as {@link #verify()}, nothing being live then
+     * @throws IOException as {@link #verify()}, nothing being live then; or if what is staged is
+     *     damaged, by which nothing becomes live that was not
      * @throws IllegalStateException if all is live, or this or the store is closed
      */
     boolean ingest() throws IOException;
@@ -57,7 +58,7 @@ public interface StreamSink extends AutoCloseable {
      * if nobody has. To be called without a lock that others need; ends when this is closed by
      * another thread. Blocks on disk.
      *
-     * @throws IOException as {@link #verify()}
+     * @throws IOException as {@link #verify()}, or if what is staged is damaged
      * @throws IllegalStateException if this or the store is closed
      */
     void prepare() throws IOException;

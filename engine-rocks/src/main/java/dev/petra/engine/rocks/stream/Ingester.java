@@ -5,6 +5,7 @@ import dev.petra.engine.WriteStallException;
 import dev.petra.engine.rocks.db.Catalog;
 import dev.petra.engine.rocks.db.Database;
 import dev.petra.engine.rocks.db.ReopenableDatabase;
+import dev.petra.engine.rocks.db.RocksErrors;
 import dev.petra.engine.rocks.db.StoreContext;
 import dev.petra.engine.rocks.db.StoreDescriptor;
 import dev.petra.engine.rocks.db.StoreSync;
@@ -13,6 +14,7 @@ import dev.petra.engine.rocks.wal.LostLinks;
 import dev.petra.engine.rocks.wal.SyncMark;
 import dev.petra.engine.rocks.write.WritePath;
 import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
@@ -121,6 +123,7 @@ public final class Ingester {
      *     is being defined
      * @return false if there is no room for them, they are not prepared, or writes wait for
      *     compaction for longer than they may; nothing was taken
+     * @throws UncheckedIOException if a file is damaged; nothing was taken
      */
     public boolean ingest(
             List<Path> data, List<Path> large, int flags, BooleanSupplier isPrepared) {
@@ -171,10 +174,31 @@ public final class Ingester {
     }
 
     /** Read before they are taken: whoever closes the store meanwhile lets nobody read any more. */
-    private static List<LostLinks.Ingested> withKeys(List<Path> files) throws RocksDBException {
+    private List<LostLinks.Ingested> withKeys(List<Path> files) throws RocksDBException {
         List<LostLinks.Ingested> all = new ArrayList<>();
-        for (Path file : files) all.add(LostLinks.Ingested.of(file));
+        for (Path file : files)
+            try {
+                all.add(LostLinks.Ingested.ofReadable(file));
+            } catch (RocksDBException e) {
+                throw unreadable(file, store.name(), e);
+            }
         return all;
+    }
+
+    /**
+     * Damage of a file that is not the store's yet, which is none of the store.
+     *
+     * @throws RocksDBException the error, if it is no damage
+     */
+    static UncheckedIOException unreadable(Path staged, String table, RocksDBException e)
+            throws RocksDBException {
+        if (!RocksErrors.isDamage(e)) throw e;
+        return new UncheckedIOException(
+                new IOException(
+                        ("A file of a stream into %s is damaged (%s): %s. The table itself is not."
+                                        + " Check the disk, and repeat the operation that streams")
+                                .formatted(table, staged, e.getMessage()),
+                        e));
     }
 
     /**

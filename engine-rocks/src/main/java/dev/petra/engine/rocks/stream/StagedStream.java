@@ -15,6 +15,7 @@ import dev.petra.engine.stream.SliceWriter;
 import dev.petra.engine.stream.StreamHead;
 import dev.petra.engine.stream.StreamSink;
 import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.nio.channels.FileChannel;
 import java.nio.file.DirectoryIteratorException;
 import java.nio.file.Files;
@@ -309,7 +310,11 @@ public final class StagedStream implements StreamSink {
         for (Slice slice : slices.all()) flags |= slice.rows().flags() | slice.large().flags();
         BooleanSupplier isPrepared = () -> data.isEmpty() || terms.areAdded(data);
         tried |= next > live;
-        refused = next > live && !ingester.ingest(data, large, flags, isPrepared);
+        try {
+            refused = next > live && !ingester.ingest(data, large, flags, isPrepared);
+        } catch (UncheckedIOException e) {
+            throw e.getCause();
+        }
         if (!refused) {
             live = next;
             told = System.nanoTime();
@@ -408,7 +413,7 @@ public final class StagedStream implements StreamSink {
      *
      * @return false if the store takes none now; those that were added stay
      */
-    private synchronized boolean hasAddedTerms() {
+    private synchronized boolean hasAddedTerms() throws IOException {
         checkOpen();
         if (ingested) return true;
         // Asked once: a step of a table without indexes may have large cells and their rows, and
@@ -422,6 +427,8 @@ public final class StagedStream implements StreamSink {
         } catch (WriteStallException e) {
             pause(e);
             return false;
+        } catch (UncheckedIOException e) {
+            throw e.getCause();
         }
     }
 

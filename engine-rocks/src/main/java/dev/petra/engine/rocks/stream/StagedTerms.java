@@ -12,6 +12,7 @@ import dev.petra.engine.rocks.db.TableOptions;
 import dev.petra.engine.rocks.format.KeyKind;
 import dev.petra.engine.rocks.read.ReadContext;
 import dev.petra.engine.rocks.write.WritePath;
+import java.io.UncheckedIOException;
 import java.nio.BufferUnderflowException;
 import java.nio.ByteBuffer;
 import java.nio.file.Path;
@@ -84,6 +85,7 @@ final class StagedTerms {
      * @throws IllegalStateException if an index is defined and nobody said how entries are derived,
      *     or the stream or the store is closed
      * @throws WriteStallException if the store takes no entries now
+     * @throws UncheckedIOException if a file is damaged
      */
     void add(List<Path> of) {
         if (!of.equals(files)) {
@@ -100,7 +102,7 @@ final class StagedTerms {
                 begin(lacking);
             }
             while (done < files.size()) {
-                String file = files.get(done).toString();
+                Path file = files.get(done);
                 store.reopenable()
                         .maintain(
                                 database -> {
@@ -120,7 +122,7 @@ final class StagedTerms {
         next = null;
     }
 
-    private void add(Database database, String file) throws RocksDBException {
+    private void add(Database database, Path file) throws RocksDBException {
         TermFunction terms = store.indexing().terms();
         if (terms == null)
             throw new IllegalStateException(
@@ -131,7 +133,7 @@ final class StagedTerms {
         try (TableOptions.ForSst of = store.reopenable().sstOptions();
                 ReadOptions how = Database.newReadOptions().setFillCache(false);
                 SstFileReader reader = new SstFileReader(of.data())) {
-            reader.open(file);
+            reader.open(file.toString());
             try (SstFileReaderIterator it = reader.newIterator(how)) {
                 byte[] from = next;
                 if (from == null) it.seekToFirst();
@@ -139,6 +141,9 @@ final class StagedTerms {
                 add(database, it, terms);
                 it.status();
             }
+        } catch (RocksDBException e) {
+            // Of the file alone: what is read and written of the store has errors of its own.
+            throw Ingester.unreadable(file, store.name(), e);
         }
     }
 

@@ -40,8 +40,15 @@ public final class LostLinks {
      */
     @SuppressWarnings("ArrayRecordComponent") // never compared
     public record Ingested(Path path, byte[] smallest) {
-        /** Reads the key, of a file that is no database's yet. */
-        public static Ingested of(Path path) throws RocksDBException {
+        /**
+         * Reads the key, of a file that is no database's yet, and the last one, as RocksDB does
+         * when it takes the file.
+         */
+        public static Ingested ofReadable(Path path) throws RocksDBException {
+            return of(path, true);
+        }
+
+        private static Ingested of(Path path, boolean lastToo) throws RocksDBException {
             // Any operator will do: the values are not looked at.
             try (StringAppendOperator merge = new StringAppendOperator();
                     Options options = new Options().setMergeOperator(merge);
@@ -55,7 +62,12 @@ public final class LostLinks {
                 try (SstFileReaderIterator it = reader.newIterator(how)) {
                     it.seekToFirst();
                     it.status();
-                    return new Ingested(path, it.isValid() ? it.key() : new byte[0]);
+                    byte[] smallest = it.isValid() ? it.key() : new byte[0];
+                    if (lastToo) {
+                        it.seekToLast();
+                        it.status();
+                    }
+                    return new Ingested(path, smallest);
                 }
             }
         }
@@ -105,7 +117,7 @@ public final class LostLinks {
         for (Path file : staged)
             if (sizes.contains(Files.size(file)))
                 try {
-                    files.add(Ingested.of(file));
+                    files.add(Ingested.of(file, false));
                 } catch (RocksDBException e) {
                     areRead = false;
                     logger.warn("{} cannot be read; it stays if it may be missing", file, e);

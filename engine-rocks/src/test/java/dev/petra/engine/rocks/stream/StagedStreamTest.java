@@ -15,6 +15,7 @@ import dev.petra.engine.rocks.db.TableOptions;
 import dev.petra.engine.rocks.stream.Peer.Entry;
 import dev.petra.engine.stream.SliceWriter;
 import dev.petra.engine.stream.StreamSink;
+import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -225,6 +226,35 @@ class StagedStreamTest {
             assertThatThrownBy(() -> writer.take(ByteBuffer.wrap(lie)))
                     .hasMessageContaining("a value of 3 bytes");
         }
+    }
+
+    /** It was taken for damage of the store, which was to be restored from a snapshot then. */
+    @Test
+    void damageOfAStagedFileIsNoneOfTheStore() throws Exception {
+        fill(1, 40);
+        to.write(table.update(7).at(1).row(7).set("v", "there").build());
+        List<String> before = Peer.content(to, table);
+        List<Entry> rows = peer.rows();
+        // RocksDB reads the first key and the last one when it takes a file.
+        for (Entry damaged : List.of(rows.get(0), rows.get(rows.size() - 1))) {
+            try (StreamSink in = to.receive(PeerBlocks.head(table, 1), RangeTests.everything())) {
+                PeerBlocks.take(in, 0, PeerBlocks.slice(peer.store(), rows, List.of()));
+                in.verify();
+                Path file = staged("0").get(0);
+                byte[] bytes = Files.readAllBytes(file);
+                bytes[Peer.indexOf(bytes, damaged.value())] ^= 1;
+                Files.write(file, bytes);
+                assertThatThrownBy(in::ingest)
+                        .isInstanceOf(IOException.class)
+                        .hasMessageContaining(file.toString())
+                        .hasMessageContaining("repeat the operation that streams");
+            }
+            assertThat(directory.resolve("to").resolve(StoreDescriptor.STREAMS))
+                    .isEmptyDirectory();
+            assertThat(Peer.content(to, table)).isEqualTo(before);
+        }
+        to.write(table.update(8).at(1).row(8).set("v", "after").build());
+        assertThat(Peer.content(to, table)).hasSize(2);
     }
 
     /** The store waits for no peer, and what the peer sends then is refused. */

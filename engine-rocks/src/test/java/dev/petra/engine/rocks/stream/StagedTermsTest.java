@@ -16,6 +16,7 @@ import dev.petra.engine.rocks.Tables;
 import dev.petra.engine.stream.StreamSink;
 import java.io.IOException;
 import java.nio.ByteBuffer;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.HashSet;
@@ -403,6 +404,27 @@ class StagedTermsTest {
         }
         assertThat(steps).isGreaterThan(2);
         assertThat(entries(ONE)).isEqualTo(ROWS);
+    }
+
+    /** It was taken for damage of the store, which was to be restored from a snapshot then. */
+    @Test
+    void damageOfAStagedFileIsNoneOfTheStore() throws IOException {
+        try (StreamSink in = receive(counting(() -> {}), ONE)) {
+            Path file;
+            try (var all = Files.walk(((StagedStream) in).directory())) {
+                file = all.filter(Files::isRegularFile).findFirst().orElseThrow();
+            }
+            byte[] bytes = Files.readAllBytes(file);
+            bytes[10] ^= 1;
+            Files.write(file, bytes);
+            assertThatThrownBy(in::prepare)
+                    .isInstanceOf(IOException.class)
+                    .hasMessageContaining(file.toString())
+                    .hasMessageContaining("repeat the operation that streams");
+        }
+        assertThat(rows()).isZero();
+        to.write(table.update("k0").at(1).row(1).set("v", "v").end().build());
+        assertThat(rows()).isOne();
     }
 
     /** Entries that have no row yet would be taken for those of former values. */
