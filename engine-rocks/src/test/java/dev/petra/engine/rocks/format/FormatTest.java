@@ -491,7 +491,8 @@ class FormatTest {
     @Test
     void aDeletionThatTheLivenessShadowsIsNone() {
         // Liveness at 10, a shadowable deletion at 9, and b at 8.
-        byte[] value = HEX.parseHex("3415" + "000000000000000a" + "0100000001" + "0009030400000005");
+        byte[] value =
+                HEX.parseHex("3415" + "000000000000000a" + "0100000001" + "0009030400000005");
         Row row =
                 FragmentReader.row(
                         ByteBuffer.wrap(value),

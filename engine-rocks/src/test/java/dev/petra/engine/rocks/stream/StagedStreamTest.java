@@ -249,8 +249,7 @@ class StagedStreamTest {
                         .hasMessageContaining(file.toString())
                         .hasMessageContaining("repeat the operation that streams");
             }
-            assertThat(directory.resolve("to").resolve(StoreDescriptor.STREAMS))
-                    .isEmptyDirectory();
+            assertThat(directory.resolve("to").resolve(StoreDescriptor.STREAMS)).isEmptyDirectory();
             assertThat(Peer.content(to, table)).isEqualTo(before);
         }
         to.write(table.update(8).at(1).row(8).set("v", "after").build());
