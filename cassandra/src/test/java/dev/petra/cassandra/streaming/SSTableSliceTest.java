@@ -147,8 +147,7 @@ class SSTableSliceTest {
                                 guard);
                 SSTableSlice slice = (SSTableSlice) streams.get(0);
                 ThrowingCallable export = () -> slice.export(new TestSession(), all, directory);
-                if (reason.equals("Input/output error"))
-                    assertThatThrownBy(export).isSameAs(error);
+                if (reason.equals("Input/output error")) assertThatThrownBy(export).isSameAs(error);
                 else
                     assertThatThrownBy(export)
                             .isInstanceOf(IOException.class)

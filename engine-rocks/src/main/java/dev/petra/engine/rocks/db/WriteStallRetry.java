@@ -30,11 +30,11 @@ public final class WriteStallRetry {
     private static final long SHORTEST_PAUSE_NANOS = TimeUnit.MICROSECONDS.toNanos(50);
     private static final long LONGEST_PAUSE_NANOS = TimeUnit.MILLISECONDS.toNanos(100);
 
-    /** For how long a store takes no write until it counts as stopped. */
-    private static final long STOPPED_NANOS = TimeUnit.MILLISECONDS.toNanos(100);
-
-    /** Until then, and one pause more, whoever has the turn has seen whether it is stopped. */
-    private static final long PATIENCE_NANOS = STOPPED_NANOS + 2 * LONGEST_PAUSE_NANOS;
+    /**
+     * For how long a store takes no write until it counts as stopped, at most: a write that fails
+     * is worse than one that waits, and stops of a moment are common under load.
+     */
+    private static final long STOPPED_NANOS = TimeUnit.SECONDS.toNanos(1);
 
     /**
      * How many writes of clients wait for a store that is stopped. As many threads write to the
@@ -44,6 +44,7 @@ public final class WriteStallRetry {
 
     private final String name;
     private final long timeoutMillis;
+    private final long stoppedNanos;
     private final LongAdder stalledNanos;
     private final Semaphore turn = new Semaphore(1, true);
 
@@ -74,6 +75,8 @@ public final class WriteStallRetry {
     public WriteStallRetry(String name, long timeoutMillis, LongAdder stalledNanos) {
         this.name = name;
         this.timeoutMillis = timeoutMillis;
+        this.stoppedNanos =
+                Math.min(STOPPED_NANOS, TimeUnit.MILLISECONDS.toNanos(timeoutMillis) / 2);
         this.stalledNanos = stalledNanos;
     }
 
@@ -272,7 +275,9 @@ public final class WriteStallRetry {
         try {
             if (isClients) {
                 refuseCrowd();
-                long patience = Math.min(PATIENCE_NANOS, end - System.nanoTime());
+                // Until then whoever has the turn has seen whether it is stopped.
+                long seen = stoppedNanos + 2 * LONGEST_PAUSE_NANOS;
+                long patience = Math.min(seen, end - System.nanoTime());
                 if (turn.tryAcquire(patience, TimeUnit.NANOSECONDS)) return;
                 // It may have stopped meanwhile, with many more here than may wait for that.
                 refuseCrowd();
@@ -321,7 +326,7 @@ public final class WriteStallRetry {
                 return;
             }
             refused = again;
-            if (System.nanoTime() - began > STOPPED_NANOS) stopped = true;
+            if (System.nanoTime() - began > stoppedNanos) stopped = true;
         }
         throw stalled(refused);
     }

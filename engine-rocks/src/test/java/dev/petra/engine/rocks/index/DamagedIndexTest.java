@@ -6,6 +6,7 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.assertj.core.api.Assertions.catchThrowable;
 
 import dev.petra.engine.CorruptStoreException;
+import dev.petra.engine.TableStore;
 import dev.petra.engine.WriteStallException;
 import dev.petra.engine.index.DamagedIndexException;
 import dev.petra.engine.rocks.Tables;
@@ -49,13 +50,27 @@ class DamagedIndexTest extends IndexFixture {
         store.indexes().define(LATER);
         for (int i = 1_000; i < 1_100; i++) write(store, i);
         assertThatThrownBy(() -> store.compact(List.of())).isInstanceOf(WriteStallException.class);
-        for (int i = 1_100; i < 1_200; i++) write(store, i);
+        for (int i = 1_100; i < 1_200; i++) writeOnceTaken(store, i);
         assertThat(store.indexes().states()).isEmpty();
         assertThat(store.indexes().lost()).containsExactlyInAnyOrder(INDEX, LATER);
         store.indexes().define(LATER);
         assertThat(store.indexes().lost()).containsExactly(INDEX);
         store.compact(List.of());
         assertRowsAndNewIndex(1_200);
+    }
+
+    /** Writes are refused for a moment if files were being merged when the damage was met. */
+    private static void writeOnceTaken(TableStore to, int row) {
+        long deadline = System.nanoTime() + TimeUnit.MINUTES.toNanos(1);
+        while (true) {
+            try {
+                write(to, row);
+                return;
+            } catch (WriteStallException e) {
+                if (System.nanoTime() - deadline > 0) throw e;
+                LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(20));
+            }
+        }
     }
 
     /** The first look found all files of indexes well, and there was none after that. */
@@ -72,7 +87,7 @@ class DamagedIndexTest extends IndexFixture {
         damage(file(true));
         for (int i = 1_000; i < 1_100; i++) write(store, i);
         assertThatThrownBy(() -> store.compact(List.of())).isInstanceOf(WriteStallException.class);
-        for (int i = 1_100; i < 1_200; i++) write(store, i);
+        for (int i = 1_100; i < 1_200; i++) writeOnceTaken(store, i);
         assertThat(store.indexes().lost()).containsExactly(INDEX);
         assertRowsAndNewIndex(1_200);
     }
