@@ -21,8 +21,17 @@ public final class WriteStallException extends RuntimeException {
      * @param isDiskFull whether that is room on the disk
      */
     public WriteStallException(String message, boolean isDiskFull) {
-        super(message);
+        this(message, isDiskFull, true);
+    }
+
+    private WriteStallException(String message, boolean isDiskFull, boolean hasStackTrace) {
+        super(message, null, true, hasStackTrace);
         this.isDiskFull = isDiskFull;
+    }
+
+    /** For what may be thrown a thousand times a second: the host logs each. */
+    public static WriteStallException withoutStackTrace(String message) {
+        return new WriteStallException(message, false, false);
     }
 
     /** Whether it takes writes again only when somebody has freed space. */

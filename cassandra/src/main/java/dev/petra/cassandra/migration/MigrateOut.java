@@ -8,6 +8,7 @@ import dev.petra.cassandra.sstable.SSTableExport;
 import dev.petra.cassandra.table.EngineMemtable;
 import dev.petra.cassandra.table.EngineMemtables;
 import dev.petra.cassandra.table.TableGenerations;
+import dev.petra.engine.FullDisk;
 import dev.petra.engine.StoreStatistics;
 import dev.petra.engine.TableStore;
 import java.nio.ByteBuffer;
@@ -65,6 +66,9 @@ public final class MigrateOut extends Migration {
      */
     private static final int MOST_REBUILDS = 3;
 
+    /** What a disk has to have free for an SSTable to be begun there rather than on another. */
+    private static final long ROOM_FOR_AN_SSTABLE = 2 * SSTableExport.SSTABLE_BYTES;
+
     private final EngineMemtable memtable;
 
     /** The last partition that is in live SSTables; null if that is noted. */
@@ -72,6 +76,9 @@ public final class MigrateOut extends Migration {
 
     /** Whose SSTables the table has lost; what was in them is in the store. */
     private long unreadable;
+
+    /** Whether the disk of the last SSTable became full while it was written: then any will do. */
+    private boolean isFull;
 
     /** What compactions had when the last SSTable was there, and have since; null before. */
     private @Nullable Set<SSTableReader> compacting;
@@ -330,18 +337,27 @@ public final class MigrateOut extends Migration {
             UnfilteredPartitionIterator rest,
             Directories.@Nullable DataDirectory disk) {
         state("writing SSTables");
-        SSTableExport.Step step =
-                SSTableExport.writeNext(
-                        cfs,
-                        table,
-                        rest,
-                        directory(
-                                cfs.getDirectories(),
-                                disk,
-                                Math.min(bytesLeft(), 2 * SSTableExport.SSTABLE_BYTES)),
-                        partitionsOfAnSSTable(),
-                        this::moved,
-                        this::isHalted);
+        File directory =
+                directory(
+                        cfs.getDirectories(),
+                        isFull ? null : disk,
+                        Math.min(bytesLeft(), ROOM_FOR_AN_SSTABLE));
+        SSTableExport.Step step;
+        try {
+            step =
+                    SSTableExport.writeNext(
+                            cfs,
+                            table,
+                            rest,
+                            directory,
+                            partitionsOfAnSSTable(),
+                            this::moved,
+                            this::isHalted);
+            isFull = false;
+        } catch (RuntimeException | Error e) {
+            isFull = FullDisk.isCauseOf(e);
+            throw e;
+        }
         if (step == null) return;
         DecoratedKey last = step.last();
         if (last == null) return;
@@ -449,7 +465,7 @@ public final class MigrateOut extends Migration {
         if (disk == null
                 || own == null
                 || DisallowedDirectories.isUnwritable(own)
-                || disk.getAvailableSpace() < bytes)
+                || disk.getAvailableSpace() < ROOM_FOR_AN_SSTABLE)
             return directories.getWriteableLocationAsFile(bytes);
         return own;
     }

@@ -96,8 +96,7 @@ public final class StreamRoom {
 
     /** What a session will bring yet: with slices, by how much of its files has come. */
     static long left(SessionInfo session) {
-        long files = session.getTotalFilesToReceive();
-        if (session.state.isFinalState() || session.getTotalFilesReceived() >= files) return 0;
+        if (session.state.isFinalState()) return 0;
         long bytes = session.getTotalSizeToReceive();
         Collection<ProgressInfo> begun = session.getReceivingFiles();
         // Of SSTables, which may be of any size, bytes say more than files.
@@ -105,13 +104,18 @@ public final class StreamRoom {
             return Math.max(0, bytes - session.getTotalSizeReceived());
         double come =
                 begun.stream()
+                        // Of an SSTable that comes whole, each component counts as a file there.
+                        .filter(
+                                file ->
+                                        SliceProgress.isOfSlice(file.fileName)
+                                                || file.fileName.endsWith("Data.db"))
                         .mapToDouble(
                                 file ->
                                         file.isCompleted()
                                                 ? 1
                                                 : (double) file.currentBytes / file.totalBytes)
                         .sum();
-        return (long) Math.max(0, bytes * (1 - come / files));
+        return (long) Math.max(0, bytes * (1 - come / session.getTotalFilesToReceive()));
     }
 
     /**

@@ -143,6 +143,19 @@ class MigrateOutTest {
         Hollow.set(directories, Directories.class, "dataPaths", own);
         for (int i = 0; i < data.length; i++)
             assertThat(MigrateOut.directory(directories, disks[i], 1)).isEqualTo(own[i]);
+        Directories.DataDirectory full =
+                new Directories.DataDirectory(data[1]) {
+                    @Override
+                    public long getAvailableSpace() {
+                        return 0;
+                    }
+                };
+        Directories.DataDirectory[] oneIsFull = {disks[0], full};
+        Hollow.set(directories, Directories.class, "paths", oneIsFull);
+        // What is left is told in another unit than what is done, and is 0 long before the end.
+        for (int i = 0; i < 10; i++)
+            assertThat(MigrateOut.directory(directories, full, 0)).isEqualTo(own[0]);
+        Hollow.set(directories, Directories.class, "paths", disks);
         DisallowedDirectories.maybeMarkUnwritable(own[1]);
         try {
             assertThat(MigrateOut.directory(directories, disks[1], 1)).isEqualTo(own[0]);

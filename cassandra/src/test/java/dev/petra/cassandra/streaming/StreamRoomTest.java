@@ -143,6 +143,23 @@ class StreamRoomTest {
         assertThat(StreamRoom.left(session)).isZero();
     }
 
+    /** Cassandra counts each component of such an SSTable as a file that has come. */
+    @Test
+    void anSSTableThatComesWholeIsOneFile() {
+        for (boolean hasSlices : new boolean[] {false, true}) {
+            SessionInfo session = session(StreamSession.State.STREAMING);
+            if (hasSlices) come(session, "t-1 slice 1 of 9", PLANNED, PLANNED);
+            for (String component : List.of("Data", "Index", "Filter", "Statistics", "Summary"))
+                for (int i = 1; i <= SLICES / 4; i++) {
+                    long bytes = component.equals("Data") ? PLANNED : 0;
+                    String name = "/data/ks/t-1/nb-%d-big-%s.db".formatted(i, component);
+                    come(session, name, bytes, bytes);
+                }
+            int come = SLICES / 4 + (hasSlices ? 1 : 0);
+            assertThat(StreamRoom.left(session)).isCloseTo((SLICES - come) * PLANNED, within(1L));
+        }
+    }
+
     /** Cassandra keeps the plan of one that failed while others of its operation go on. */
     @Test
     void aSessionThatHasEndedBringsNothing() {

@@ -279,8 +279,14 @@ public final class WriteStallRetry {
                 long seen = stoppedNanos + 2 * LONGEST_PAUSE_NANOS;
                 long patience = Math.min(seen, end - System.nanoTime());
                 if (turn.tryAcquire(patience, TimeUnit.NANOSECONDS)) return;
-                // It may have stopped meanwhile, with many more here than may wait for that.
-                refuseCrowd();
+                // Not at the end of the queue once more: those that came later would pass it.
+                while (!turn.tryAcquire()) {
+                    // It may have stopped meanwhile, with many more here than may wait for that.
+                    refuseCrowd();
+                    if (System.nanoTime() - end >= 0) throw stalled(refused);
+                    TimeUnit.MILLISECONDS.sleep(1);
+                }
+                return;
             }
             if (!turn.tryAcquire(end - System.nanoTime(), TimeUnit.NANOSECONDS))
                 throw stalled(refused);
@@ -291,7 +297,7 @@ public final class WriteStallRetry {
 
     private void refuseCrowd() {
         if (stopped && clients.get() > MOST_CLIENTS)
-            throw new WriteStallException(
+            throw WriteStallException.withoutStackTrace(
                     "Compaction of "
                             + name
                             + " is behind, and it takes no writes now: a write was not done,"
@@ -307,7 +313,7 @@ public final class WriteStallRetry {
             tryUntil(attempt, began, end);
         } finally {
             // Else the first of the next, long after, would be refused for this one.
-            if (!turn.hasQueuedThreads()) stopped = false;
+            if (!turn.hasQueuedThreads() && clients.get() <= 1) stopped = false;
             stalledNanos.add(System.nanoTime() - began);
         }
     }
