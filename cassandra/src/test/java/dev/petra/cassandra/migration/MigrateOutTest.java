@@ -6,7 +6,6 @@ import static org.assertj.core.api.Assertions.assertThat;
 import dev.petra.cassandra.Hollow;
 import dev.petra.cassandra.HollowMemtable;
 import dev.petra.cassandra.TestTables;
-import dev.petra.cassandra.disk.Disk;
 import dev.petra.cassandra.shadow.PromotedShadow;
 import dev.petra.cassandra.table.TableGenerations;
 import java.io.IOException;
@@ -48,15 +47,7 @@ class MigrateOutTest {
      */
     @Test
     void aShadowThatHasBecomeTheStoreEndsWithTheFirstStep() {
-        TableGenerations stores =
-                TableGenerations.open(
-                        "t",
-                        metadata,
-                        () -> {
-                            throw new UnsupportedOperationException();
-                        },
-                        List.of(table),
-                        Disk.REAL);
+        TableGenerations stores = TestTables.withoutEngine(metadata, table);
         MigrateOut altered = out(stores);
         MigrateOut present = out(stores);
         try (PromotedShadow shadow = new PromotedShadow(cfs)) {

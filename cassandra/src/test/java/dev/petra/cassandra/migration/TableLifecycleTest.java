@@ -8,7 +8,6 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import com.codahale.metrics.Counter;
 import dev.petra.cassandra.Hollow;
 import dev.petra.cassandra.TestTables;
-import dev.petra.cassandra.disk.Disk;
 import dev.petra.cassandra.engine.EngineKey;
 import dev.petra.cassandra.engine.Engines;
 import dev.petra.cassandra.table.Generation;
@@ -62,15 +61,7 @@ class TableLifecycleTest {
         TableMetadataRef metadata =
                 TableMetadataRef.forOfflineTools(
                         TestTables.table("CREATE TABLE t (p int PRIMARY KEY)"));
-        stores =
-                TableGenerations.open(
-                        "t",
-                        metadata,
-                        () -> {
-                            throw new UnsupportedOperationException();
-                        },
-                        List.of(table),
-                        Disk.REAL);
+        stores = TestTables.withoutEngine(metadata, table);
         Keyspace keyspace = Hollow.of(Keyspace.class);
         Hollow.set(keyspace, Keyspace.class, "columnFamilyStores", tables);
         Hollow.set(cfs, ColumnFamilyStore.class, "keyspace", keyspace);

@@ -9,7 +9,6 @@ import static org.assertj.core.api.Assertions.catchThrowable;
 import dev.petra.cassandra.Hollow;
 import dev.petra.cassandra.PetraMemtableFactory;
 import dev.petra.cassandra.TestTables;
-import dev.petra.cassandra.disk.Disk;
 import dev.petra.cassandra.engine.EngineKey;
 import dev.petra.cassandra.migration.TableLifecycle.Waiting;
 import dev.petra.cassandra.shadow.PromotedShadow;
@@ -97,17 +96,6 @@ class TakeoverTest {
     @AfterEach
     void close() {
         shadow.close();
-    }
-
-    private TableGenerations stores(Path table) {
-        return TableGenerations.open(
-                "t",
-                cfs.metadata,
-                () -> {
-                    throw new UnsupportedOperationException();
-                },
-                List.of(table),
-                Disk.REAL);
     }
 
     private CompletableFuture<Void> preparing() {
@@ -221,7 +209,8 @@ class TakeoverTest {
     /** Its store is deleted then. */
     @Test
     void nothingIsTakenThatIsBeingGivenUp(@TempDir Path table) {
-        Hollow.set(takeover, Takeover.class, "stores", stores(table));
+        Hollow.set(
+                takeover, Takeover.class, "stores", TestTables.withoutEngine(cfs.metadata, table));
         Hollow.set(takeover, Takeover.class, "expected", Set.of());
         takeover.state = Takeover.State.ENDING;
         assertThat(takeover.take()).isNull();
@@ -242,7 +231,7 @@ class TakeoverTest {
     /** Nobody else knew of them when the table was altered out and back. */
     @Test
     void theTablesStoresKnowOfTheWritesOfTheShadow(@TempDir Path table) {
-        TableGenerations stores = stores(table);
+        TableGenerations stores = TestTables.withoutEngine(cfs.metadata, table);
         Hollow.set(takeover, Takeover.class, "stores", stores);
         Hollow.set(takeover, Takeover.class, "expected", Set.of());
         assertThat(takeover.take()).isSameAs(stores);
