@@ -37,6 +37,7 @@ import org.apache.cassandra.schema.TableMetadataRef;
 import org.apache.cassandra.streaming.PreviewKind;
 import org.apache.cassandra.streaming.SessionInfo;
 import org.apache.cassandra.streaming.StreamException;
+import org.apache.cassandra.streaming.StreamManager;
 import org.apache.cassandra.streaming.StreamOperation;
 import org.apache.cassandra.streaming.StreamPlan;
 import org.apache.cassandra.streaming.StreamState;
@@ -328,6 +329,9 @@ public final class StoreLoader {
                 options.entireSSTableThrottleMebibytes);
         DatabaseDescriptor.setEntireSSTableInterDCStreamThroughputOutboundMebibytesPerSec(
                 options.entireSSTableInterDcThrottleMebibytes);
+        // Their rate is that of the first load of this process otherwise.
+        StreamManager.StreamRateLimiter.updateEntireSSTableThroughput();
+        StreamManager.StreamRateLimiter.updateEntireSSTableInterDCThroughput();
         long begin = System.nanoTime();
         try {
             StreamState state = plan.execute().get();

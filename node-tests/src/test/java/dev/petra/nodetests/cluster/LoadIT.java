@@ -546,6 +546,7 @@ import java.nio.file.StandardOpenOption;
         }
         // Those of which nothing had become live have failed.
         System.out.println("LoadIT: " + loads.join());
+        assertThat(loads.join()).anyMatch(load -> load.exitCode() != 0);
         TestNode.awaitMigrations(session, PATIENCE);
         for (int i = 0; i < all.size(); i++) {
             String verb = VERBS.get(i % VERBS.size()).formatted("end" + i);
