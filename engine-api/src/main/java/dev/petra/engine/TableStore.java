@@ -379,7 +379,18 @@ public interface TableStore extends AutoCloseable {
      */
     void drop();
 
-    /** What the store holds and does now. Never blocks for long: it reads counters. */
+    /**
+     * Whether the store is being opened anew, as after a full disk, or is closed: what is asked of
+     * it then waits, or fails. For whoever asks many stores in turn. Never blocks, never throws.
+     */
+    default boolean isShut() {
+        return false;
+    }
+
+    /**
+     * What the store holds and does now. Never blocks for long, unless {@link #isShut()}: it reads
+     * counters.
+     */
     StoreStatistics statistics();
 
     /** What the data files hold. Reads the properties of each, which are mostly in memory. */

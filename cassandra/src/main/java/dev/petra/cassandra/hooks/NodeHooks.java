@@ -24,11 +24,10 @@ import dev.petra.cassandra.table.Disposals;
 import dev.petra.cassandra.table.TableRegistry;
 import java.io.IOException;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
-import java.util.concurrent.TimeUnit;
-import org.apache.cassandra.concurrent.ScheduledExecutors;
 import org.apache.cassandra.config.CassandraRelevantProperties;
 import org.apache.cassandra.config.DatabaseDescriptor;
 import org.apache.cassandra.exceptions.StartupException;
@@ -45,11 +44,19 @@ import org.slf4j.LoggerFactory;
 public final class NodeHooks {
     private static final Logger logger = LoggerFactory.getLogger(NodeHooks.class);
 
-    /** How often Cassandra's metrics are told how large the tables are, besides after each verb. */
-    private static final int DISK_SPACE_SECONDS = 10;
+    /** How often it is looked whether there is something new to tell other nodes. */
+    private static final Duration ANNOUNCE = Duration.ofSeconds(1);
 
-    private static final int UNANNOUNCED_SECONDS = 10;
-    private static final int OVERDUE_SECONDS = 30;
+    /** How often Cassandra's metrics are told how large the tables are, besides after each verb. */
+    private static final Duration DISK_SPACE = Duration.ofSeconds(10);
+
+    private static final Duration UNANNOUNCED = Duration.ofSeconds(10);
+    private static final Duration OVERDUE = Duration.ofSeconds(30);
+
+    /** What other nodes hear by gossip, which waits for no store and no change of the schema. */
+    private static final PeriodicTasks announcements = new PeriodicTasks("PetraAnnouncements");
+
+    private static final PeriodicTasks upkeep = new PeriodicTasks("PetraUpkeep");
 
     private NodeHooks() {}
 
@@ -98,17 +105,27 @@ public final class NodeHooks {
                     "The commit logs that commitlog_archiving.properties archives or restores do"
                             + " not include the tables in storage engines: take and restore"
                             + " snapshots of them");
-        every(DISK_SPACE_SECONDS, TableRegistry::countDiskSpace);
-        every(UNANNOUNCED_SECONDS, TableLifecycle::migrateUnannounced);
-        every(OVERDUE_SECONDS, OverdueSwitches::run);
-        every(1, StreamCapabilities::publish);
-        every(1, PromotionDoubts::publish);
+        // Else nothing would stop them before the engines close.
+        if (added) startPeriodicTasks();
         OrphanStores.remove(
                 directories,
                 id -> Host.current().table(id) != null,
+                (keyspace, table) -> Host.current().table(keyspace, table) != null,
                 schemaDoubt(),
                 OrphanStores.ttl(),
                 FBUtilities.now());
+    }
+
+    private static void startPeriodicTasks() {
+        announcements.every(
+                ANNOUNCE, "The announcement of tables in engines", StreamCapabilities::publish);
+        announcements.every(ANNOUNCE, "The announcement of shadows", PromotionDoubts::publish);
+        upkeep.every(DISK_SPACE, "The count of disk space", TableRegistry::countDiskSpace);
+        upkeep.every(
+                UNANNOUNCED,
+                "The search for SSTables that nobody announced",
+                TableLifecycle::migrateUnannounced);
+        upkeep.every(OVERDUE, "The switch of overdue memtables", OverdueSwitches::run);
     }
 
     /** Those of user tables, also of tables that are no more. */
@@ -139,6 +156,8 @@ public final class NodeHooks {
     }
 
     private static void stopMigrations() {
+        // First: it begins migrations, and switches memtables.
+        upkeep.stop();
         try {
             try {
                 Shadows.stop();
@@ -153,16 +172,12 @@ public final class NodeHooks {
     }
 
     private static void afterShutdown() {
+        // Gossip has ended, without which it tells nothing.
+        announcements.stop();
         IndexSweeps.stop();
         Shadows.close();
         Disposals.logLeft();
         Engines.closeAll();
-    }
-
-    private static void every(int seconds, Runnable task) {
-        var unused =
-                ScheduledExecutors.optionalTasks.scheduleWithFixedDelay(
-                        task, 0, seconds, TimeUnit.SECONDS);
     }
 
     private static @Nullable String schemaDoubt() {

@@ -130,6 +130,11 @@ public final class Generation {
         return present;
     }
 
+    /** Whether the store is being opened anew, or closed: who asks it something waits, or fails. */
+    boolean isShut() {
+        return measure(TableStore::isShut, false);
+    }
+
     /** Whether there is an open store, if only without rows. */
     public boolean hasStore() {
         return store != null;

@@ -22,11 +22,14 @@ public final class RangeEstimates {
     private RangeEstimates() {}
 
     /**
-     * By unwrapped range: how many partitions, and bytes of one; none where it cannot be read. For
-     * who asks again and again: mostly known, else reads the store.
+     * By unwrapped range: how many partitions, and bytes of one; none where it cannot be read, or
+     * not before the store was opened anew. For who asks again and again: mostly known, else reads
+     * the store.
      */
     public static Map<Range<Token>, Pair<Long, Long>> of(
             EngineMemtable table, Collection<Range<Token>> ranges) {
+        // Cassandra asks for all tables on one thread, which has other things to do as well.
+        if (table.generation().isShut()) return new HashMap<>();
         return of(table, ranges, table.generation().estimates()::ranges);
     }
 

@@ -109,7 +109,10 @@ public final class TableRegistry {
     }
 
     private static void count(Entry entry) {
-        entry.space().count(entry.stores().current().statistic(StoreStatistics::diskBytes));
+        Generation current = entry.stores().current();
+        // It would be waited for, and the tables behind it with it; what was counted stays.
+        if (current.isShut()) return;
+        entry.space().count(current.statistic(StoreStatistics::diskBytes));
     }
 
     private static Key key(ColumnFamilyStore cfs) {

@@ -67,6 +67,12 @@ final class FileEngine implements StorageEngine {
     /** How often a store was asked what its files hold. */
     int filesCounted;
 
+    /** How often a store was asked for its statistics. */
+    int measured;
+
+    /** Whether stores are being opened anew. */
+    boolean isShut;
+
     @Override
     public String name() {
         return "file";
@@ -186,7 +192,13 @@ final class FileEngine implements StorageEngine {
         }
 
         @Override
+        public boolean isShut() {
+            return isShut;
+        }
+
+        @Override
         public StoreStatistics statistics() {
+            measured++;
             return new StoreStatistics(lines().size(), 0, 0, 0, 0, 0, 0, 0);
         }
 

@@ -27,6 +27,7 @@ class RangeEstimatesTest {
     /** How many ranges the store was asked for. */
     private int read;
 
+    private boolean isShut;
     private long keys = 1_000;
     private long bytes = 1_000_000;
 
@@ -38,6 +39,7 @@ class RangeEstimatesTest {
                                 new Class<?>[] {TableStore.class},
                                 (proxy, method, arguments) ->
                                         switch (method.getName()) {
+                                            case "isShut" -> isShut;
                                             case "statistics" ->
                                                     new StoreStatistics(
                                                             keys, keys, bytes, bytes, 0, 0, 0, 0);
@@ -103,6 +105,17 @@ class RangeEstimatesTest {
         EngineMemtable table = table();
         assertThat(readWith(table, 5_000)).isEqualTo(5_000);
         assertThat(readWith(table, 1)).isEqualTo(5_001);
+    }
+
+    /** Its log may take long to replay, and Cassandra's other tasks of that thread would wait. */
+    @Test
+    void aStoreThatIsOpenedAnewIsLeftOut() {
+        EngineMemtable table = table();
+        isShut = true;
+        assertThat(RangeEstimates.of(table, ranges(2))).isEmpty();
+        assertThat(read).isZero();
+        isShut = false;
+        assertThat(RangeEstimates.of(table, ranges(2))).hasSize(2);
     }
 
     /** Who splits a table asks for any ranges, once. */

@@ -35,6 +35,7 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.Consumer;
+import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.io.FSReadError;
 import org.apache.cassandra.io.FSWriteError;
 import org.apache.cassandra.io.util.File;
@@ -139,6 +140,27 @@ class TableGenerationsTest {
         generation.filesChanged();
         assertThat(generation.files().files()).isEqualTo(1);
         assertThat(engine.filesCounted).isEqualTo(2);
+    }
+
+    /** The log of a store may take long to replay, and the tables behind it would wait for it. */
+    @Test
+    void theDiskSpaceOfAStoreThatIsOpenedAnewIsCountedLater() {
+        TableGenerations stores = open();
+        write(stores.current(), "a");
+        ColumnFamilyStore cfs = Hollow.of(ColumnFamilyStore.class);
+        Hollow.set(cfs, ColumnFamilyStore.class, "metadata", TABLE);
+        Hollow.set(cfs, ColumnFamilyStore.class, "name", "t");
+        TableRegistry.put(cfs, stores);
+        try {
+            engine.isShut = true;
+            TableRegistry.countDiskSpace(stores.displayName());
+            assertThat(engine.measured).isZero();
+            engine.isShut = false;
+            TableRegistry.countDiskSpace(stores.displayName());
+            assertThat(engine.measured).isEqualTo(1);
+        } finally {
+            TableRegistry.remove(cfs);
+        }
     }
 
     @Test

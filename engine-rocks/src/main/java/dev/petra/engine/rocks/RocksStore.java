@@ -444,6 +444,11 @@ final class RocksStore implements TableStore, LogSyncer.Log {
     // Metrics
 
     @Override
+    public boolean isShut() {
+        return reopenable.isShut();
+    }
+
+    @Override
     public StoreStatistics statistics() {
         return reopenable.measure(
                 database -> StoreMetrics.statistics(database, writes.writes(), reads.sum()));
@@ -478,7 +483,7 @@ final class RocksStore implements TableStore, LogSyncer.Log {
 
     /** Bytes of write buffers; 0 when closed. */
     long memoryBytes() {
-        if (reopenable.isShut()) return 0;
+        if (isShut()) return 0;
         try {
             return reopenable.measure(StoreMetrics::writeBufferBytes);
         } catch (IllegalStateException e) {
