@@ -9,6 +9,7 @@ import java.time.Instant;
 import java.util.List;
 import java.util.SortedSet;
 import java.util.UUID;
+import java.util.function.BiPredicate;
 import java.util.function.Predicate;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
@@ -28,14 +29,17 @@ import org.slf4j.LoggerFactory;
  * a {@code system_schema} that was lost or is an old one. What DROP had already ended is deleted at
  * start. All else becomes a snapshot, by one renaming: such as DROP takes where {@code
  * auto_snapshot} is on, and otherwise one that expires, so that an operator has time to see it.
- * Cassandra lists snapshots, and deletes those that have expired.
+ * Cassandra lists snapshots, and deletes those that have expired. Data whose directory has no ID
+ * stays where it is.
  */
 public final class OrphanStores {
     private static final Logger logger = LoggerFactory.getLogger(OrphanStores.class);
 
+    /** Those that Cassandra before 2.1 made have no ID, and later ones go on with them. */
     private static final Pattern TABLE_DIRECTORY =
             Pattern.compile(
-                    "(.+)-([0-9a-f]{8})([0-9a-f]{4})([0-9a-f]{4})([0-9a-f]{4})([0-9a-f]{12})");
+                    "(\\w+)(-([0-9a-f]{8})([0-9a-f]{4})([0-9a-f]{4})([0-9a-f]{4})"
+                            + "([0-9a-f]{12}))?");
 
     /** The system property that says how long such a store is kept without auto_snapshot. */
     static final String TTL = "petra.unknown_table_ttl";
@@ -66,6 +70,7 @@ public final class OrphanStores {
      *
      * @param tableDirectories all directories of tables on the node
      * @param exists whether the schema has a table
+     * @param isNamed whether it has one of a keyspace and a name
      * @param doubt why a table may be missing in the schema and come back, as from the node's
      *     peers; nothing is touched then. Null if what is missing was dropped
      * @param ttl how long what is moved aside is kept; null for ever
@@ -74,23 +79,28 @@ public final class OrphanStores {
     public static void remove(
             List<Path> tableDirectories,
             Predicate<TableId> exists,
+            BiPredicate<String, String> isNamed,
             @Nullable String doubt,
             DurationSpec.@Nullable IntSecondsBound ttl,
             Instant now) {
         for (Path table : tableDirectories) {
             Matcher name = TABLE_DIRECTORY.matcher(String.valueOf(table.getFileName()));
-            if (!name.matches() || exists.test(id(name))) continue;
+            if (!name.matches()) continue;
+            boolean hasId = name.group(2) != null;
+            if (hasId ? exists.test(id(name)) : isNamed.test(keyspace(table), name.group(1)))
+                continue;
             StoreLocation store = new StoreLocation(table, Disk.REAL);
             if (doubt == null) deleteMarker(table);
             try {
                 if (!Files.isDirectory(store.root())) continue;
-                // What was to be kept may be in its snapshot already.
-                boolean isKept = store.isKept() && !store.generations().isEmpty();
-                if (isKept || doubt != null)
+                // Any other folder may be called like a table.
+                if (!hasId && store.generations().isEmpty() && store.live().isEmpty()) continue;
+                String reason = doubt != null ? doubt : whyLeft(store, hasId);
+                if (reason != null)
                     logger.warn(
                             "{} belongs to no table of the schema. It is left alone, because {}",
                             store,
-                            doubt != null ? doubt : "the snapshot of the dropped table failed");
+                            reason);
                 else finish(store, name.group(1), new SnapshotManifest(List.of(), ttl, now, false));
             } catch (IOException | RuntimeException | FSError e) {
                 logger.error(
@@ -101,6 +111,23 @@ public final class OrphanStores {
                         e);
             }
         }
+    }
+
+    private static @Nullable String whyLeft(StoreLocation store, boolean hasId) {
+        // What was to be kept may be in its snapshot already.
+        if (store.isKept() && !store.generations().isEmpty())
+            return "the snapshot of the dropped table failed";
+        // Moved aside, it would be moved back to whichever table gets that name.
+        return hasId || !store.holdsData()
+                ? null
+                : "its directory, as Cassandra before 2.1 named it, does not say which table's it"
+                        + " is. Delete it, without what is beside it, if that table was dropped: no"
+                        + " other table of that name can be used before";
+    }
+
+    private static String keyspace(Path table) {
+        Path keyspace = table.getParent();
+        return keyspace == null ? "" : String.valueOf(keyspace.getFileName());
     }
 
     /** It must not refuse a table that is created with this ID. */
@@ -170,10 +197,10 @@ public final class OrphanStores {
                 UUID.fromString(
                         String.join(
                                 "-",
-                                name.group(2),
                                 name.group(3),
                                 name.group(4),
                                 name.group(5),
-                                name.group(6))));
+                                name.group(6),
+                                name.group(7))));
     }
 }

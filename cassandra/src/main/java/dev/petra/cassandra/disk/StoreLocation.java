@@ -27,6 +27,7 @@ import org.apache.cassandra.io.FSReadError;
 import org.apache.cassandra.io.FSWriteError;
 import org.apache.cassandra.io.util.File;
 import org.apache.cassandra.schema.TableId;
+import org.apache.cassandra.schema.TableMetadata;
 import org.apache.cassandra.service.snapshot.SnapshotManifest;
 import org.jspecify.annotations.Nullable;
 
@@ -85,6 +86,14 @@ public final class StoreLocation {
         this.tableDirectory = tableDirectory;
         this.root = tableDirectory.resolve(NAME);
         this.pointer = new LivePointer(root, disk);
+    }
+
+    /**
+     * What a table's directories may be called. Cassandra before 2.1 made them without an ID. Where
+     * there is one of these in any data directory, a table of that name has these, whatever its ID.
+     */
+    public static List<String> directoryNames(TableMetadata table) {
+        return List.of(table.getTableDirectoryName(), table.getTableName());
     }
 
     /**

@@ -127,22 +127,24 @@ final class SchemaGate {
                 throw refused(table, "a table WITH COMPACT STORAGE cannot be.");
             return;
         }
-        for (String data : DatabaseDescriptor.getNonLocalSystemKeyspacesDataFileLocations()) {
-            StoreLocation left =
-                    new StoreLocation(
-                            Path.of(data, table.keyspace, table.getTableDirectoryName()),
-                            Disk.REAL);
-            if (left.holdsData())
-                throw new InvalidRequestException(
-                        "Table "
-                                + table
-                                + " would not show the data in "
-                                + left.root()
-                                + ", which is in a storage engine: create it WITH memtable = the"
-                                + " engine's configuration, or move that directory away, "
-                                + StoreMarker.WITH_MARKERS
-                                + ".");
-        }
+        for (String data : DatabaseDescriptor.getNonLocalSystemKeyspacesDataFileLocations())
+            for (String name : StoreLocation.directoryNames(table))
+                checkEmpty(table, Path.of(data, table.keyspace, name));
+    }
+
+    private static void checkEmpty(TableMetadata table, Path directory) {
+        StoreLocation left = new StoreLocation(directory, Disk.REAL);
+        if (left.holdsData())
+            throw new InvalidRequestException(
+                    "Table "
+                            + table
+                            + " would not show the data in "
+                            + left.root()
+                            + ", which is in a storage engine: create it WITH memtable = the"
+                            + " engine's configuration AND ID = the ID that it had, or move that"
+                            + " directory away, "
+                            + StoreMarker.WITH_MARKERS
+                            + ".");
     }
 
     private static void checkAltered(TableMetadata before, TableMetadata after) {

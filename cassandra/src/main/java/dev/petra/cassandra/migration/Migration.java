@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.cassandra.migration;
 
+import dev.petra.cassandra.disk.StoreLocation;
 import dev.petra.cassandra.table.CompactionInfos;
 import dev.petra.cassandra.table.TableGenerations;
 import dev.petra.cassandra.table.Throttle;
@@ -61,20 +62,23 @@ public abstract class Migration {
         this.directories = directories(cfs.metadata());
     }
 
-    /** By each of the names that one may have: Cassandra goes by where links lead. */
     private static List<Set<File>> directories(TableMetadata table) {
         return Arrays.stream(DatabaseDescriptor.getNonLocalSystemKeyspacesDataFileLocations())
-                .map(data -> new File(data, table.keyspace + "/" + table.getTableDirectoryName()))
-                .map(Migration::names)
+                .map(data -> names(new File(data, table.keyspace), table))
                 .toList();
     }
 
-    private static Set<File> names(File directory) {
-        Set<File> names = new HashSet<>(Set.of(directory));
-        try {
-            names.add(directory.toCanonical());
-        } catch (RuntimeException | FSError e) {
-            logger.warn("{} cannot be looked at: is its disk failing?", directory, e);
+    /** Each that one may have: Cassandra goes by where links lead. */
+    private static Set<File> names(File keyspace, TableMetadata table) {
+        Set<File> names = new HashSet<>();
+        for (String name : StoreLocation.directoryNames(table)) {
+            File directory = new File(keyspace, name);
+            names.add(directory);
+            try {
+                names.add(directory.toCanonical());
+            } catch (RuntimeException | FSError e) {
+                logger.warn("{} cannot be looked at: is its disk failing?", directory, e);
+            }
         }
         return names;
     }

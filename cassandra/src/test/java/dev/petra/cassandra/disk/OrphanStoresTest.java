@@ -4,6 +4,8 @@ package dev.petra.cassandra.disk;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import ch.qos.logback.classic.Level;
+import dev.petra.cassandra.CapturedLog;
 import dev.petra.engine.CorruptStoreException;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -36,9 +38,16 @@ class OrphanStoresTest {
 
     private static void remove(
             Path table, Set<TableId> schema, boolean anyTables, boolean snapshot) {
+        remove(table, schema, "none", anyTables, snapshot);
+    }
+
+    private static void remove(
+            Path table, Set<TableId> schema, String name, boolean anyTables, boolean snapshot) {
+        String keyspace = table.getParent().getFileName().toString();
         OrphanStores.remove(
                 List.of(table),
                 schema::contains,
+                (in, named) -> in.equals(keyspace) && named.equals(name),
                 anyTables ? null : "of a doubt",
                 snapshot ? null : new DurationSpec.IntSecondsBound("7d"),
                 Instant.ofEpochMilli(5));
@@ -138,10 +147,44 @@ class OrphanStoresTest {
     }
 
     @Test
-    void aDirectoryWithoutATableIdIsNotATable() throws IOException {
-        Path table = table("t", "1");
-        remove(table, Set.of(), true, false);
+    void aTableWithoutAnIdInItsDirectoryIsKnownByItsName() throws IOException {
+        Path table = table("t", "2");
+        remove(table, Set.of(), "t", true, false);
         assertThat(table.resolve("rocksdb/1/data")).exists();
+    }
+
+    /** Nobody saw it, and it took its disk space for ever. */
+    @Test
+    void whatDropHadEndedIsDeletedWithoutAnIdInItsDirectoryToo() throws IOException {
+        Path table = table("t", "2");
+        remove(table, Set.of(), false, false);
+        assertThat(table.resolve("rocksdb/1/data")).exists();
+        remove(table, Set.of(), true, false);
+        assertThat(table.resolve("rocksdb")).doesNotExist();
+        assertThat(table.resolve("snapshots/s")).exists();
+    }
+
+    /** A table that is created with that name has another ID, and the same directory. */
+    @Test
+    void dataWithoutAnIdInItsDirectoryIsNamedAndStays() throws IOException {
+        Path table = table("t", "1");
+        try (CapturedLog log = new CapturedLog(OrphanStores.class, Level.WARN)) {
+            remove(table, Set.of(), true, false);
+            assertThat(log.messages())
+                    .singleElement()
+                    .asString()
+                    .contains(table.resolve("rocksdb").toString(), "belongs to no table");
+        }
+        assertThat(table.resolve("rocksdb/1/data")).exists();
+    }
+
+    @Test
+    void aFolderThatIsNoTablesIsNotTouched() throws IOException {
+        Path folder = temp.resolve("old");
+        Path file = Files.createDirectories(folder.resolve("rocksdb")).resolve("CURRENT");
+        Files.writeString(file, "x");
+        remove(folder, Set.of(), true, false);
+        assertThat(file).exists();
     }
 
     /** An old schema may have lacked it; the node's peers tell of it, seconds after the start. */

@@ -62,6 +62,8 @@ import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /** What a migration into an engine does while the store takes no writes. */
 class MigrateInTest {
@@ -422,8 +424,9 @@ class MigrateInTest {
     }
 
     /** Their SSTables come back with it, and a purge meanwhile would bring deleted rows back. */
-    @Test
-    void aMigrationDoesNotEndWhileADiskOfTheTableHasFailed() throws Exception {
+    @ParameterizedTest
+    @ValueSource(booleans = {true, false})
+    void aMigrationDoesNotEndWhileADiskOfTheTableHasFailed(boolean hasId) throws Exception {
         TableMetadata table =
                 TestTables.table("CREATE TABLE on_a_failed_disk (p int PRIMARY KEY, v int)");
         Config config = DatabaseDescriptor.getRawConfig();
@@ -434,7 +437,9 @@ class MigrateInTest {
         config.data_file_directories = new String[] {link.toString()};
         try {
             MigrateIn migration = migration(TableMetadataRef.forOfflineTools(table), sstable(1, 1));
-            Path directory = disk.resolve(table.keyspace).resolve(table.getTableDirectoryName());
+            // Cassandra before 2.1 made directories without an ID.
+            String name = hasId ? table.getTableDirectoryName() : table.name;
+            Path directory = disk.resolve(table.keyspace).resolve(name);
             DisallowedDirectories.maybeMarkUnreadable(
                     new File(directory.resolve("nb-1-big-Data.db")));
             while (Duration.ZERO.equals(migration.step())) assertThat(attempts).hasSize(1);
