@@ -4,16 +4,19 @@ package dev.petra.engine.rocks.db;
 import dev.petra.engine.DroppedColumns;
 import dev.petra.engine.rocks.format.RowLayout;
 import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.IdentityHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import org.apache.cassandra.schema.ColumnMetadata;
 import org.apache.cassandra.schema.DroppedColumn;
 import org.apache.cassandra.schema.TableMetadata;
 import org.jspecify.annotations.Nullable;
 import org.rocksdb.RocksDBException;
 import org.rocksdb.RocksIterator;
+import org.rocksdb.WriteBatch;
 
 /**
  * What a store knows about itself, in a column family of its own: the ids of columns, and whether
@@ -22,6 +25,9 @@ import org.rocksdb.RocksIterator;
  * <p>A column's id is assigned at the first write of a column of that name and never changes: a
  * column dropped and added again has its old id, and its old cells are told by their timestamps, as
  * in Cassandra. An entry is durable before any data refers to it.
+ *
+ * <p>Nothing is held while an entry is written, which waits as any write does where compaction is
+ * behind. Several threads that need the same one may each write it, and each waits for itself.
  */
 public final class Catalog {
     /** Something that the store may hold. Set before the first is written, and for good. */
@@ -49,9 +55,12 @@ public final class Catalog {
 
     private static final String COLUMN = "column/";
     private static final String EXTENT = "extent";
-    private static final byte[] PURGE = bytes("purge");
-    private static final byte[] WHOLE_PURGE = bytes("whole_purge");
-    private static final byte[] YES = {1};
+    private static final String PURGE = "purge";
+    private static final String WHOLE_PURGE = "whole_purge";
+
+    /** A byte of 1. */
+    private static final String YES = "\u0001";
+
     private static final int MOST_FORMS = 8;
 
     /**
@@ -61,7 +70,12 @@ public final class Catalog {
 
     private final Database database;
     private final WriteStallRetry room;
+
+    /** Those of columns that are durable. Guarded by this, as is the next. */
     private final Map<String, Integer> ids = new HashMap<>();
+
+    /** The entries of columns that are being written, or could not be: the ids behind those. */
+    private final Map<String, String> assigning = new HashMap<>();
 
     /**
      * Those of the versions of the table met last, the newest first. Several are in use at a time:
@@ -80,17 +94,13 @@ public final class Catalog {
         this.database = database;
         this.room = room;
         columns = Map.copyOf(read(COLUMN));
-        columns.forEach(
-                (name, value) ->
-                        ids.put(name, Integer.parseInt(value.substring(0, value.indexOf(' ')))));
+        columns.forEach((name, entry) -> ids.put(name, idOf(entry)));
         int found = 0;
         for (Flag flag : Flag.values())
             if (database.db.get(database.catalog, bytes(flag.key)) != null) found |= flag.bit;
         this.flags = found;
         this.forms = new Form[] {form(table, new RowLayout(table, ids))};
-        this.indexes =
-                new IndexCatalog(
-                        (key, value) -> put(bytes(key), bytes(value)), read(IndexCatalog.KEY));
+        this.indexes = new IndexCatalog((key, value) -> put(key, value), read(IndexCatalog.KEY));
     }
 
     public IndexCatalog indexes() {
@@ -150,31 +160,66 @@ public final class Catalog {
         forms = all;
     }
 
-    /** The id of a column, assigned now if it has none. */
+    /** The id of a column, for a client's write; assigned now if it has none. */
     public int id(RowLayout form, ColumnMetadata column) {
         Integer id = form.id(column);
         return id != null ? id : assign(column);
     }
 
-    private synchronized int assign(ColumnMetadata column) {
+    private int assign(ColumnMetadata column) {
         String name = column.name.toString();
-        Integer known = ids.get(name);
+        Integer known = known(name);
         // That of a dropped column is in no form.
         if (known != null) return known;
-        int id = assign(name, column.kind + " " + column.type);
-        renewForms();
-        return id;
+        assign(List.of(column), true);
+        return Objects.requireNonNull(known(name));
     }
 
-    private int assign(String name, String kindAndType) {
-        int id = ids.size();
-        String value = id + " " + kindAndType;
-        put(bytes(COLUMN + name), bytes(value));
-        ids.put(name, id);
+    private synchronized @Nullable Integer known(String name) {
+        return ids.get(name);
+    }
+
+    /** Gives ids to those that have none. */
+    private void assign(List<ColumnMetadata> those, boolean isClients) {
+        Map<String, String> entries = toAssign(those);
+        if (entries.isEmpty()) return;
+        put(COLUMN, entries, isClients);
+        assigned(entries);
+    }
+
+    /**
+     * What is to be written at once, so that they have ids: all that others are writing as well.
+     * However many of these writes fail, the ids in the catalog have no gaps, and the next one is
+     * how many there are.
+     *
+     * @return nothing if all have one
+     */
+    private synchronized Map<String, String> toAssign(List<ColumnMetadata> those) {
+        boolean lacks = false;
+        for (ColumnMetadata column : those) {
+            String name = column.name.toString();
+            if (ids.containsKey(name)) continue;
+            lacks = true;
+            int next = ids.size() + assigning.size();
+            assigning.putIfAbsent(name, next + " " + column.kind + " " + column.type);
+        }
+        return lacks ? Map.copyOf(assigning) : Map.of();
+    }
+
+    /** These are durable. */
+    private synchronized void assigned(Map<String, String> entries) {
+        // Others may have written all of them meanwhile.
+        if (!assigning.keySet().removeAll(entries.keySet())) return;
+        entries.forEach((name, entry) -> ids.put(name, idOf(entry)));
         Map<String, String> more = new HashMap<>(columns);
-        more.put(name, value);
+        more.putAll(entries);
+        // First: whoever writes by the forms finds them here.
         columns = Map.copyOf(more);
-        return id;
+        renewForms();
+    }
+
+    private static int idOf(String entry) {
+        return Integer.parseInt(entry.substring(0, entry.indexOf(' ')));
     }
 
     /**
@@ -210,26 +255,24 @@ public final class Catalog {
      * @param table as it is now
      * @return {@link #NO_COLUMN} for the others, to which nothing must refer
      */
-    public synchronized int[] adopt(List<String> names, TableMetadata table) {
+    public int[] adopt(List<String> names, TableMetadata table) {
         Map<String, ColumnMetadata> byName = new HashMap<>();
         for (DroppedColumn dropped : table.droppedColumns.values())
             byName.put(dropped.column.name.toString(), dropped.column);
         for (ColumnMetadata column : table.columns()) byName.put(column.name.toString(), column);
-        int[] adopted = new int[names.size()];
-        try {
-            for (int id = 0; id < adopted.length; id++) {
-                String name = names.get(id);
-                Integer known = ids.get(name);
-                ColumnMetadata column = byName.get(name);
-                if (known != null) adopted[id] = known;
-                else if (column == null) adopted[id] = NO_COLUMN;
-                else adopted[id] = assign(name, column.kind + " " + column.type);
-            }
-            return adopted;
-        } finally {
-            // Also after a failure, for those that were given one.
-            renewForms();
+        // In their order there: a store without columns gives them the same ids.
+        List<ColumnMetadata> those = new ArrayList<>();
+        for (String name : names) {
+            ColumnMetadata column = byName.get(name);
+            if (column != null) those.add(column);
         }
+        assign(those, false);
+        int[] adopted = new int[names.size()];
+        for (int id = 0; id < adopted.length; id++) {
+            Integer known = known(names.get(id));
+            adopted[id] = known == null ? NO_COLUMN : known;
+        }
+        return adopted;
     }
 
     /** What {@link #set} was called for, as bits. */
@@ -242,34 +285,49 @@ public final class Catalog {
         return (flags & flag.bit) != 0;
     }
 
-    /** To be called before the first such thing is written. */
-    public void set(Flag flag) {
-        if (has(flag)) return;
+    /**
+     * To be called before the first such things are written.
+     *
+     * @param wanted as bits
+     */
+    public void set(int wanted) {
+        set(wanted, false);
+    }
+
+    /** The same for a client's write. */
+    public void setForClient(int wanted) {
+        set(wanted, true);
+    }
+
+    private void set(int wanted, boolean isClients) {
+        int lacking = wanted & ~flags;
+        if (lacking == 0) return;
+        Map<String, String> entries = new HashMap<>();
+        for (Flag flag : Flag.values()) if ((lacking & flag.bit) != 0) entries.put(flag.key, YES);
+        put("", entries, isClients);
         synchronized (this) {
-            if (has(flag)) return;
-            put(bytes(flag.key), YES);
-            flags |= flag.bit;
+            flags |= lacking;
         }
     }
 
     /** What the last purge left to know; null if there was none. */
     public @Nullable String purge() throws RocksDBException {
-        byte[] value = database.db.get(database.catalog, PURGE);
+        byte[] value = database.db.get(database.catalog, bytes(PURGE));
         return value == null ? null : new String(value, StandardCharsets.UTF_8);
     }
 
     public void setPurge(String state) {
-        put(PURGE, bytes(state));
+        put(PURGE, state);
     }
 
     /** In seconds: when the last purge of all of the table ended; 0 if there was none. */
     public long wholePurge() throws RocksDBException {
-        byte[] value = database.db.get(database.catalog, WHOLE_PURGE);
+        byte[] value = database.db.get(database.catalog, bytes(WHOLE_PURGE));
         return value == null ? 0 : Long.parseLong(new String(value, StandardCharsets.UTF_8));
     }
 
     public void setWholePurge(long seconds) {
-        put(WHOLE_PURGE, bytes(Long.toString(seconds)));
+        put(WHOLE_PURGE, Long.toString(seconds));
     }
 
     /** What data files hold, by what tells them from all others; also of some that are gone. */
@@ -326,12 +384,22 @@ public final class Catalog {
         }
     }
 
-    private void put(byte[] key, byte[] value) {
-        try {
+    private void put(String key, String value) {
+        put("", Map.of(key, value), false);
+    }
+
+    /**
+     * Writes all of them or none, synced.
+     *
+     * @param prefix of their keys
+     */
+    private void put(String prefix, Map<String, String> entries, boolean isClients) {
+        try (WriteBatch batch = new WriteBatch()) {
+            for (Map.Entry<String, String> entry : entries.entrySet())
+                batch.put(
+                        database.catalog, bytes(prefix + entry.getKey()), bytes(entry.getValue()));
             room.writeSynced(
-                    () ->
-                            database.db.put(
-                                    database.catalog, database.syncedWriteOptions, key, value));
+                    () -> database.db.write(database.syncedWriteOptions, batch), isClients);
             // RocksDB may not know that the name of its log is not.
             database.log.syncNames();
         } catch (RocksDBException e) {

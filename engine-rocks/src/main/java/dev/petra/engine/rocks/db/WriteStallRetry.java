@@ -158,9 +158,16 @@ public final class WriteStallRetry {
 
     /** The same as the first, of a write that is synced when it returns. */
     void writeSynced(Attempt attempt) throws RocksDBException {
+        writeSynced(attempt, false);
+    }
+
+    /**
+     * @param isClients whether a client waits for it, as in {@link #awaitForClient}
+     */
+    void writeSynced(Attempt attempt, boolean isClients) throws RocksDBException {
         int phase = writers.begin();
         try {
-            await(attempt);
+            await(attempt, isClients);
         } finally {
             writers.end(phase);
         }

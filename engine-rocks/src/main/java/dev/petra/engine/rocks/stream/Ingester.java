@@ -150,8 +150,7 @@ public final class Ingester {
             BooleanSupplier isPrepared)
             throws RocksDBException {
         sync.refuseAfterFailure();
-        for (Catalog.Flag flag : Catalog.Flag.values())
-            if ((flags & flag.bit) != 0) store.catalog().set(flag);
+        store.catalog().set(flags);
         WriteBarrier arriving = store.indexing().arriving();
         int slot = arriving.begin();
         try {

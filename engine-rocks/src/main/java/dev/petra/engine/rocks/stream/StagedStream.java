@@ -290,8 +290,6 @@ public final class StagedStream implements StreamSink {
             } catch (WriteStallException e) {
                 pause(e);
             }
-            // An attempt holds the catalog while it waits, and with it writers.
-            while (!takesWrites()) checkOpen();
         }
     }
 

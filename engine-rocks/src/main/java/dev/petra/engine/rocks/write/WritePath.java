@@ -97,17 +97,15 @@ public final class WritePath {
         int entries = writer.encode(update, indexed, store, database);
         if (entries == 0) return;
         int bytes = writer.bytes();
-        Catalog catalog = store.catalog();
         boolean record = UpdateEncoder.hasPartitionRecord(update);
-        if (record) {
-            catalog.set(Catalog.Flag.PARTITION_RECORDS);
-            store.recordWriteBegins();
-        }
+        int flags = record ? Catalog.Flag.PARTITION_RECORDS.bit : 0;
+        if (writer.minLocalTime() != Long.MAX_VALUE) flags |= Catalog.Flag.TOMBSTONES.bit;
+        if (writer.hasLargeCells()) flags |= Catalog.Flag.LARGE_CELLS.bit;
+        store.catalog().setForClient(flags);
         boolean synced = mode == WalSync.BATCH;
         DecoratedKey key = update.partitionKey();
+        if (record) store.recordWriteBegins();
         try {
-            if (writer.minLocalTime() != Long.MAX_VALUE) catalog.set(Catalog.Flag.TOMBSTONES);
-            if (writer.hasLargeCells()) catalog.set(Catalog.Flag.LARGE_CELLS);
             if (indexed.isEmpty()) write(key, writer, database, synced);
             else
                 whileNotSwept(

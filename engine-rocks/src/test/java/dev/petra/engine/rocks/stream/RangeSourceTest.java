@@ -730,7 +730,7 @@ class RangeSourceTest {
 
     /** As if a stream had brought it. */
     private void take(TableStore to, Map<Byte, List<Entry>> sent) throws RocksDBException {
-        for (Catalog.Flag flag : Catalog.Flag.values()) Tables.context(to).catalog().set(flag);
+        for (Catalog.Flag flag : Catalog.Flag.values()) Tables.context(to).catalog().set(flag.bit);
         Database database = Tables.context(to).database();
         for (Entry entry : sent.get(BlockKind.LARGE))
             database.db.put(
