@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.engine.rocks.db;
 
+import com.google.common.util.concurrent.Uninterruptibles;
 import dev.petra.engine.WriteStallException;
 import java.util.Set;
 import java.util.concurrent.Semaphore;
@@ -210,7 +211,8 @@ public final class WriteStallRetry {
     }
 
     /**
-     * Tries, and while the store says that it is behind, tries again.
+     * Tries, and while the store says that it is behind, tries again. An interrupt does not end
+     * that, which is short: the thread stays interrupted, and the write is done or refused as ever.
      *
      * @throws WriteStallException after the timeout; nothing was written
      */
@@ -279,27 +281,25 @@ public final class WriteStallRetry {
     }
 
     private void acquireTurn(long end, @Nullable RocksDBException refused, boolean isClients) {
-        try {
-            if (isClients) {
-                refuseCrowd();
-                // Until then whoever has the turn has seen whether it is stopped.
-                long seen = stoppedNanos + 2 * LONGEST_PAUSE_NANOS;
-                long patience = Math.min(seen, end - System.nanoTime());
-                if (turn.tryAcquire(patience, TimeUnit.NANOSECONDS)) return;
-                // Not at the end of the queue once more: those that came later would pass it.
-                while (!turn.tryAcquire()) {
-                    // It may have stopped meanwhile, with many more here than may wait for that.
-                    refuseCrowd();
-                    if (System.nanoTime() - end >= 0) throw stalled(refused);
-                    TimeUnit.MILLISECONDS.sleep(1);
-                }
-                return;
-            }
-            if (!turn.tryAcquire(end - System.nanoTime(), TimeUnit.NANOSECONDS))
-                throw stalled(refused);
-        } catch (InterruptedException e) {
-            throw new UncheckedInterruptedException(e);
+        if (!isClients) {
+            if (!tryTurn(end - System.nanoTime())) throw stalled(refused);
+            return;
         }
+        refuseCrowd();
+        // Until then whoever has the turn has seen whether it is stopped.
+        long seen = stoppedNanos + 2 * LONGEST_PAUSE_NANOS;
+        if (tryTurn(Math.min(seen, end - System.nanoTime()))) return;
+        // Not at the end of the queue once more: those that came later would pass it.
+        while (!turn.tryAcquire()) {
+            // It may have stopped meanwhile, with many more here than may wait for that.
+            refuseCrowd();
+            if (System.nanoTime() - end >= 0) throw stalled(refused);
+            Uninterruptibles.sleepUninterruptibly(1, TimeUnit.MILLISECONDS);
+        }
+    }
+
+    private boolean tryTurn(long nanos) {
+        return Uninterruptibles.tryAcquireUninterruptibly(turn, nanos, TimeUnit.NANOSECONDS);
     }
 
     private void refuseCrowd() {
@@ -330,7 +330,7 @@ public final class WriteStallRetry {
         for (long pause = Math.max(SHORTEST_PAUSE_NANOS, usualPauseNanos / 2);
                 System.nanoTime() - end < 0;
                 pause = Math.min(2 * pause, LONGEST_PAUSE_NANOS)) {
-            LockSupport.parkNanos(pause);
+            park(pause);
             RocksDBException again = refusal(attempt);
             if (again == null) {
                 usualPauseNanos = pause;
@@ -342,6 +342,13 @@ public final class WriteStallRetry {
             if (System.nanoTime() - began > stoppedNanos) stopped = true;
         }
         throw stalled(refused);
+    }
+
+    /** Parks for about so long also if the thread is interrupted, which would go on at once. */
+    private static void park(long nanos) {
+        boolean interrupted = Thread.interrupted();
+        LockSupport.parkNanos(nanos);
+        if (interrupted) Thread.currentThread().interrupt();
     }
 
     private WriteStallException stalled(@Nullable RocksDBException e) {

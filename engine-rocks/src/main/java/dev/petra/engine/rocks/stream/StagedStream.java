@@ -16,6 +16,7 @@ import dev.petra.engine.stream.StreamHead;
 import dev.petra.engine.stream.StreamSink;
 import java.io.IOException;
 import java.io.UncheckedIOException;
+import java.nio.channels.ClosedByInterruptException;
 import java.nio.channels.FileChannel;
 import java.nio.file.DirectoryIteratorException;
 import java.nio.file.Files;
@@ -389,6 +390,9 @@ public final class StagedStream implements StreamSink {
                                 try (FileChannel channel =
                                         FileChannel.open(file, StandardOpenOption.WRITE)) {
                                     channel.force(true);
+                                } catch (ClosedByInterruptException e) {
+                                    // No error of the disk, at which a node may stop.
+                                    throw interrupted(e);
                                 } catch (IOException e) {
                                     throw new FSWriteError(e, file);
                                 }
@@ -483,6 +487,16 @@ public final class StagedStream implements StreamSink {
     void checkOpen() {
         if (closed) throw new IllegalStateException("This stream is closed.");
         store.reopenable().checkOpen();
+        // It would wait without a pause from now on.
+        if (Thread.currentThread().isInterrupted()) throw interrupted(null);
+    }
+
+    /** No interrupt among the causes: Cassandra would not end the session. */
+    private IllegalStateException interrupted(@Nullable ClosedByInterruptException cause) {
+        return new IllegalStateException(
+                "A stream into %s was interrupted. Repeat the operation that streams."
+                        .formatted(store.name()),
+                cause);
     }
 
     boolean isClosed() {

@@ -227,6 +227,67 @@ class WriteStallRetryTest {
         assertThat(refused).hasValue(0);
     }
 
+    /** Each try without a pause was charged to the store, and before its turn it failed. */
+    @Test
+    void aThreadThatIsInterruptedWaitsAsLongAsOthers() throws RocksDBException {
+        for (boolean isClients : new boolean[] {false, true}) {
+            WriteStallRetry room = new WriteStallRetry("ks.t", 10_000, stalled);
+            AtomicInteger attempts = new AtomicInteger();
+            long end = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(300);
+            try {
+                room.writeSynced(
+                        () -> {
+                            attempts.incrementAndGet();
+                            Thread.currentThread().interrupt();
+                            if (System.nanoTime() - end < 0) throw stall();
+                        },
+                        isClients);
+            } finally {
+                assertThat(Thread.interrupted()).as("it stays interrupted").isTrue();
+            }
+            assertThat(System.nanoTime() - end).isNotNegative();
+            assertThat(attempts).hasValueBetween(2, 50);
+        }
+    }
+
+    @Test
+    void aThreadThatIsInterruptedWaitsForItsTurn() throws Exception {
+        WriteStallRetry room = new WriteStallRetry("ks.t", TimeUnit.MINUTES.toMillis(1), stalled);
+        AtomicBoolean open = new AtomicBoolean();
+        AtomicInteger attempts = new AtomicInteger();
+        WriteStallRetry.Attempt attempt =
+                () -> {
+                    attempts.incrementAndGet();
+                    if (!open.get()) throw stall();
+                };
+        ExecutorService threads = Executors.newCachedThreadPool();
+        try {
+            AtomicInteger refused = new AtomicInteger();
+            threads.execute(() -> writeAsClient(room, attempt, refused));
+            while (attempts.get() < 2) Thread.onSpinWait();
+            CompletableFuture<Thread> thread = new CompletableFuture<>();
+            Future<Boolean> waiting =
+                    threads.submit(
+                            () -> {
+                                thread.complete(Thread.currentThread());
+                                room.awaitForClient(attempt);
+                                return Thread.interrupted();
+                            });
+            // Where it waits for the turn, and where it looks for it now and then.
+            for (int i = 0; i < 3; i++) {
+                Thread.sleep(500);
+                thread.get().interrupt();
+            }
+            assertThat(waiting).isNotDone();
+            open.set(true);
+            assertThat(waiting.get(1, TimeUnit.MINUTES)).as("it stays interrupted").isTrue();
+            assertThat(refused).hasValue(0);
+        } finally {
+            open.set(true);
+            threads.shutdown();
+        }
+    }
+
     private static void writeAsClient(
             WriteStallRetry room, WriteStallRetry.Attempt attempt, AtomicInteger refused) {
         try {

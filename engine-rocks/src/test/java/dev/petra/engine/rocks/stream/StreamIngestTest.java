@@ -35,6 +35,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.TreeSet;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.FutureTask;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.AtomicBoolean;
@@ -749,6 +750,51 @@ class StreamIngestTest {
         assertThat(receiving).isNotDone();
         database.setOptions(database.data, Map.of("disable_auto_compactions", "false"));
         receiving.get();
+        assertThat(content(to)).hasSize(300);
+    }
+
+    /** It went on, without a pause. */
+    @Test
+    void aStreamThatIsInterruptedWhileItWaitsEnds() throws Exception {
+        behind();
+        SentStream sent = SentStream.of(from);
+        try (StreamSink in = to.receive(sent.head(), RangeTests.everything())) {
+            sent.stagedBy(in);
+            FutureTask<Boolean> prepared =
+                    new FutureTask<>(
+                            () -> {
+                                in.prepare();
+                                return true;
+                            });
+            Thread thread = new Thread(prepared);
+            thread.start();
+            assertThatThrownBy(() -> prepared.get(1, TimeUnit.SECONDS))
+                    .isInstanceOf(TimeoutException.class);
+            thread.interrupt();
+            assertThatThrownBy(() -> prepared.get(2, TimeUnit.MINUTES))
+                    .hasCauseInstanceOf(IllegalStateException.class)
+                    .hasMessageContaining("was interrupted. Repeat");
+        }
+        assertThat(Tables.context(to).isArriving()).isFalse();
+    }
+
+    /** Its file was closed under it, which passed for an error of the disk. */
+    @Test
+    void anInterruptIsNoErrorOfTheDisk() throws IOException {
+        SentStream sent = SentStream.of(from);
+        try (StreamSink in = to.receive(sent.head(), RangeTests.everything())) {
+            sent.stagedBy(in);
+            in.verify();
+            Thread.currentThread().interrupt();
+            try {
+                assertThatThrownBy(in::prepare)
+                        .isInstanceOf(IllegalStateException.class)
+                        .hasMessageContaining("was interrupted. Repeat");
+            } finally {
+                assertThat(Thread.interrupted()).as("it stays interrupted").isTrue();
+            }
+            while (in.ingest()) in.prepare();
+        }
         assertThat(content(to)).hasSize(300);
     }
 
