@@ -19,6 +19,7 @@ import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.function.Supplier;
 import java.util.stream.IntStream;
 import org.apache.cassandra.db.Clustering;
 import org.apache.cassandra.db.ClusteringBound;
@@ -65,9 +66,10 @@ final class EntryCheck {
     private static final ByteBuffer NOTHING = ByteBuffer.allocate(0);
 
     private final boolean isData;
+    private final Supplier<TableMetadata> current;
 
-    // What the dictionary says
-    private int columns;
+    // What the dictionary says, and the schema
+    private List<String> names = List.of();
     private TableMetadata table;
     private RowLayout form;
 
@@ -104,7 +106,7 @@ final class EntryCheck {
 
     private int lastLength;
 
-    /** The length of the position of the last key's partition. */
+    /** The length of the position of the partition of the key that was looked at last. */
     private int position;
 
     private boolean beginsPartition;
@@ -114,16 +116,18 @@ final class EntryCheck {
     /**
      * To be told the {@link #columns} before the first entry.
      *
+     * @param current asks for the table as it is then
      * @param isData whether it is of the rows of the slice, not of its large cells
      * @param notOwned in their order
      */
     EntryCheck(
-            TableMetadata table,
+            Supplier<TableMetadata> current,
             PartitionKeys partitions,
             boolean isData,
             List<TokenRanges.KeyRange> notOwned) {
         this.isData = isData;
-        this.table = table;
+        this.current = current;
+        this.table = current.get();
         this.form = new RowLayout(table, Map.of());
         this.mostClustering = mostClustering(table.comparator);
         this.former = ClusteringKeys.former(table.comparator);
@@ -133,16 +137,19 @@ final class EntryCheck {
     }
 
     /**
-     * What the entries that follow refer to.
+     * What the entries that follow refer to, in the table as it is now.
      *
-     * @param of the table as it is now
-     * @param names of columns, by their ids
+     * @param all names of columns, by their ids
      */
-    void columns(TableMetadata of, List<String> names) {
+    void columns(List<String> all) {
+        names = all;
+        schema(current.get());
+    }
+
+    private void schema(TableMetadata of) {
         table = of;
-        columns = names.size();
         Map<String, Integer> idsByName = new HashMap<>();
-        for (int id = 0; id < columns; id++) idsByName.put(names.get(id), id);
+        for (int id = 0; id < names.size(); id++) idsByName.put(names.get(id), id);
         form = new RowLayout(of, idsByName);
         mostClustering = mostClustering(of.comparator);
         former = ClusteringKeys.former(of.comparator);
@@ -150,7 +157,7 @@ final class EntryCheck {
         for (ColumnMetadata column : of.columns()) isKnown(idsByName.get(column.name.toString()));
         for (DroppedColumn dropped : of.droppedColumns.values())
             isKnown(idsByName.get(dropped.column.name.toString()));
-        ids = isData ? IntStream.range(0, columns).toArray() : null;
+        ids = isData ? IntStream.range(0, names.size()).toArray() : null;
     }
 
     /**
@@ -197,7 +204,7 @@ final class EntryCheck {
     }
 
     /**
-     * Looks at the next entry.
+     * Looks at the next entry. One that was refused may be looked at again.
      *
      * @param valueAt where in the block its value begins
      * @throws MalformedFragment if it is not what this table has there
@@ -209,6 +216,19 @@ final class EntryCheck {
             keyBuffer = ByteBuffer.wrap(key);
             keyPart = ByteBuffer.wrap(key);
         }
+        try {
+            lookOnce(key, keyLength, valueAt, valueLength);
+        } catch (MalformedFragment | NotTaken e) {
+            // The sender may know an ALTER that has come since: a dictionary comes for new columns
+            // only, and not for the new fields of a type.
+            TableMetadata now = current.get();
+            if (now.equals(table)) throw e;
+            schema(now);
+            lookOnce(key, keyLength, valueAt, valueLength);
+        }
+    }
+
+    private void lookOnce(byte[] key, int keyLength, int valueAt, int valueLength) {
         look(
                 key,
                 keyBuffer.clear().limit(keyLength),
@@ -286,8 +306,10 @@ final class EntryCheck {
 
     /** Leaves the buffer behind the partition's position. */
     private void partition(byte[] key, ByteBuffer rest) {
-        // No position is a prefix of another.
+        // No position is a prefix of another. It may be that of an entry that was refused, which
+        // is not the last.
         if (lastLength > 0
+                && lastLength >= position
                 && rest.limit() > position
                 && Arrays.equals(last, 0, position, key, 0, position)) {
             beginsPartition = false;
@@ -499,7 +521,7 @@ final class EntryCheck {
     }
 
     private void known(int column) {
-        if (column >= columns)
+        if (column >= names.size())
             throw new MalformedFragment("a column that the dictionary does not have: " + column);
         // Cassandra refuses such SSTables. A row may live by that column alone: it would be live
         // from the ALTER on, and no index would have it.
@@ -511,8 +533,12 @@ final class EntryCheck {
     static final class NotTaken extends RuntimeException {
         private static final long serialVersionUID = 1;
 
-        private NotTaken(String message) {
+        /** Whether an ALTER that has not come yet may be all that it lacks. */
+        final boolean isEarly;
+
+        private NotTaken(String message, boolean isEarly) {
             super(message);
+            this.isEarly = isEarly;
         }
 
         /** The schema is of another time. */
@@ -522,7 +548,8 @@ final class EntryCheck {
                             + column
                             + " is not in the schema of this node. Wait until the schema is the"
                             + " same on all nodes (nodetool describecluster), and repeat the"
-                            + " operation that streams");
+                            + " operation that streams",
+                    true);
         }
 
         /** The same of a user type, to which the sender may have added a field. */
@@ -540,7 +567,8 @@ final class EntryCheck {
                             + counter
                             + " has a local shard, of before Cassandra 2.1, which is not sent in"
                             + " slices. Start this node with -Dpetra.stream.slices=false, and"
-                            + " repeat the operation that streams");
+                            + " repeat the operation that streams",
+                    false);
         }
     }
 

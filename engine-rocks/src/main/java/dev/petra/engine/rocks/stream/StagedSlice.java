@@ -17,6 +17,7 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Objects;
+import org.apache.cassandra.schema.TableMetadata;
 import org.jspecify.annotations.Nullable;
 import org.rocksdb.RocksDBException;
 
@@ -91,7 +92,7 @@ final class StagedSlice implements SliceWriter {
         Family(boolean isData) {
             this.isData = isData;
             this.check =
-                    new EntryCheck(store.table(), store.partitionKeys(), isData, stream.notOwned());
+                    new EntryCheck(store::table, store.partitionKeys(), isData, stream.notOwned());
         }
 
         Whole whole() {
@@ -174,25 +175,40 @@ final class StagedSlice implements SliceWriter {
         block.position(block.limit());
         SliceColumns before = columns;
         if (in.isDirect()) {
-            work(() -> read(in));
+            readAll(in);
         } else {
             ByteBuffer lent = LargeBuffers.OF_PROCESS.lend(in.remaining());
             try {
-                work(() -> read(lent.put(in).flip()));
+                readAll(lent.put(in).flip());
             } finally {
                 LargeBuffers.OF_PROCESS.giveBack(lent);
             }
         }
         SliceColumns now = columns;
-        if (now != null && !now.equals(before)) stream.awaitSchema(() -> knowsAll(now));
+        if (now != null && !now.equals(before)) {
+            var unused = stream.awaitSchema(() -> knowsAll(now));
+        }
         open = true;
     }
 
     /** Whether the schema of this node has the columns, or had them. */
     private boolean knowsAll(SliceColumns now) {
-        rows.check.columns(store.table(), now.names());
-        large.check.columns(store.table(), now.names());
+        rows.check.columns(now.names());
+        large.check.columns(now.names());
         return rows.check.knowsAll();
+    }
+
+    /** Reads a block to its end. An entry that is early for the schema is waited for in between. */
+    private void readAll(ByteBuffer block) throws IOException {
+        boolean isPatient = true;
+        while (true) {
+            TableMetadata tried = store.table();
+            boolean mayBeEarly = isPatient;
+            work(() -> read(block, mayBeEarly));
+            if (!block.hasRemaining()) return;
+            isPatient = stream.awaitSchema(() -> !store.table().equals(tried));
+            open = true;
+        }
     }
 
     private interface Work {
@@ -225,14 +241,19 @@ final class StagedSlice implements SliceWriter {
         stream.checkOpen();
     }
 
-    /** Off the heap, from 0 to its limit: RocksDB reads the entries where they are. */
-    private void read(ByteBuffer block) throws RocksDBException, IOException {
+    /**
+     * Goes on where it has stopped.
+     *
+     * @param block off the heap, from 0 to its limit: RocksDB reads the entries where they are
+     * @param mayBeEarly whether to stop before an entry for which the schema may be too old
+     */
+    private void read(ByteBuffer block, boolean mayBeEarly) throws RocksDBException, IOException {
         if (block.limit() < 1 + Integer.BYTES)
             throw new MalformedFragment("a block that ends early");
         switch (block.get(0)) {
-            case BlockKind.COLUMNS -> columns(block.slice(1, block.limit() - 1));
-            case BlockKind.ROWS -> entries(rows, block);
-            case BlockKind.LARGE -> entries(large, block);
+            case BlockKind.COLUMNS -> columns(block.position(1));
+            case BlockKind.ROWS -> entries(rows, block, mayBeEarly);
+            case BlockKind.LARGE -> entries(large, block, mayBeEarly);
             default -> throw new MalformedFragment("a block of kind " + block.get(0));
         }
     }
@@ -243,15 +264,16 @@ final class StagedSlice implements SliceWriter {
             throw new MalformedFragment("a dictionary that does not extend the one before");
         stream.columns(more);
         columns = more;
-        rows.check.columns(store.table(), more.names());
-        large.check.columns(store.table(), more.names());
+        rows.check.columns(more.names());
+        large.check.columns(more.names());
     }
 
-    private void entries(Family family, ByteBuffer block) throws RocksDBException, IOException {
+    private void entries(Family family, ByteBuffer block, boolean mayBeEarly)
+            throws RocksDBException, IOException {
         if (columns == null) throw new MalformedFragment("entries before the dictionary");
         ByteBuffer in = block.order(ByteOrder.LITTLE_ENDIAN);
         int end = in.limit();
-        int at = 1;
+        int at = Math.max(1, in.position());
         family.begin(in, at);
         while (at < end) {
             int entry = at;
@@ -266,12 +288,20 @@ final class StagedSlice implements SliceWriter {
             if (key.length < keyBytes) key = new byte[2 * keyBytes];
             in.get(at, key, 0, keyBytes);
             at += keyBytes;
-            family.add(keyBytes, in, entry, at, at + valueBytes);
+            try {
+                family.add(keyBytes, in, entry, at, at + valueBytes);
+            } catch (EntryCheck.NotTaken e) {
+                if (!mayBeEarly || !e.isEarly) throw e;
+                family.pass(in, entry);
+                in.position(entry);
+                return;
+            }
             at += valueBytes;
             if (at < end && end > BLOCK)
                 throw new MalformedFragment("several entries in a block of " + end + " bytes");
         }
         family.pass(in, end);
+        in.position(end);
     }
 
     @Override

@@ -56,7 +56,7 @@ public final class StagedStream implements StreamSink {
     private static final long PROBE_EVERY_NANOS = TimeUnit.SECONDS.toNanos(5);
     private static final long TELL_EVERY_NANOS = TimeUnit.MINUTES.toNanos(2);
 
-    /** How long a stream waits for columns that never come, all of its slices together. */
+    /** How long a stream waits for an ALTER that never comes, all of its slices together. */
     private static final long SCHEMA_NANOS = TimeUnit.SECONDS.toNanos(5);
 
     private final StoreContext store;
@@ -195,14 +195,15 @@ public final class StagedStream implements StreamSink {
     }
 
     /**
-     * Waits for columns that the schema of this node does not have: the ALTER that the sender knows
-     * may be on its way. Afterwards cells of such a column are refused. To be called where nothing
-     * of the store is held.
+     * Waits for what the schema of this node does not have, as a column: the ALTER that the sender
+     * knows may be on its way. Afterwards cells of such a column are refused. To be called where
+     * nothing of the store is held.
      *
      * @param isKnown asks the schema as it is now
+     * @return false if it did not come
      */
-    void awaitSchema(BooleanSupplier isKnown) {
-        if (isKnown.getAsBoolean()) return;
+    boolean awaitSchema(BooleanSupplier isKnown) {
+        if (isKnown.getAsBoolean()) return true;
         long now = System.nanoTime();
         long until = schemaUntil.updateAndGet(known -> known == 0 ? now + SCHEMA_NANOS : known);
         while (System.nanoTime() - until < 0) {
@@ -211,8 +212,9 @@ public final class StagedStream implements StreamSink {
             if (!isKnown.getAsBoolean()) continue;
             // The next ALTER has as long.
             schemaUntil.set(0);
-            return;
+            return true;
         }
+        return false;
     }
 
     @Override

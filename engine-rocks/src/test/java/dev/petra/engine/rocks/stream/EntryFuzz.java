@@ -57,8 +57,8 @@ final class EntryFuzz {
         check(
                 SliceColumns.decode(columns.block("t").position(1)).equals(columns),
                 "other columns are written than were read");
-        EntryCheck entries = new EntryCheck(TABLE.metadata(), PARTITIONS, isData, List.of());
-        entries.columns(TABLE.metadata(), columns.names());
+        EntryCheck entries = new EntryCheck(TABLE::metadata, PARTITIONS, isData, List.of());
+        entries.columns(columns.names());
         entries.block(in);
         int taken = 0;
         for (; in.remaining() >= HEAD; taken++) {

@@ -28,10 +28,13 @@ import java.util.Random;
 import org.apache.cassandra.db.DataRange;
 import org.apache.cassandra.db.marshal.Int32Type;
 import org.apache.cassandra.db.marshal.UTF8Type;
+import org.apache.cassandra.db.marshal.UserType;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 import org.rocksdb.ReadOptions;
 import org.rocksdb.SstFileReader;
 import org.rocksdb.SstFileReaderIterator;
@@ -108,6 +111,62 @@ class StagedStreamTest {
     private boolean isOnePartition(byte[] one, byte[] other) {
         int length = Tables.context(to).positionBytes(one);
         return other.length >= length && Arrays.equals(one, 0, length, other, 0, length);
+    }
+
+    /**
+     * A dictionary says nothing of fields: what came was compared with the type of when it came.
+     */
+    @ParameterizedTest
+    @ValueSource(booleans = {false, true})
+    void aFieldThatIsAddedMeanwhileIsTaken(boolean isLate) throws Exception {
+        UserType before = TestTable.userType("udt", true, "a", Int32Type.instance);
+        UserType after =
+                TestTable.userType("udt", true, "a", Int32Type.instance, "b", UTF8Type.instance);
+        TestTable ours =
+                TestTable.of("CREATE TABLE t (k text, c int, u udt, PRIMARY KEY (k, c))", before);
+        TestTable theirs = ours.twin();
+        theirs.alter(theirs.metadata().withUpdatedUserType(after));
+        Peer newer = new Peer(engine, theirs, directory.resolve("newer"));
+        for (int k = 0; k < 50; k++)
+            newer.store().write(theirs.update("k" + k).at(1).row(1).put("u", "a", k).build());
+        // The position of what is refused is longer than all of the key before.
+        for (int k = 0; k < 10; k++)
+            newer.store()
+                    .write(
+                            theirs.update("long ".repeat(50) + k)
+                                    .at(1)
+                                    .row(1)
+                                    .put("u", "b", "field ".repeat(k % 2 == 0 ? 1 : 500))
+                                    .build());
+        assertThat(newer.large()).isNotEmpty();
+        List<byte[]> blocks = PeerBlocks.slice(newer.store(), newer.rows(), newer.large());
+        TableStore older = engine.openStore(ours.spec(directory.resolve("older")));
+        Thread receiver = Thread.currentThread();
+        Thread alter =
+                new Thread(
+                        () -> {
+                            // Until it waits for the field.
+                            while (isLate && receiver.getState() != Thread.State.TIMED_WAITING)
+                                Thread.onSpinWait();
+                            ours.alter(ours.metadata().withUpdatedUserType(after));
+                        });
+        try (StreamSink in = older.receive(PeerBlocks.head(ours, 1), RangeTests.everything())) {
+            try (SliceWriter writer = in.begin(0)) {
+                writer.take(ByteBuffer.wrap(blocks.get(0)));
+                alter.start();
+                if (!isLate) alter.join();
+                for (byte[] block : blocks.subList(1, blocks.size()))
+                    writer.take(ByteBuffer.wrap(block));
+                writer.end();
+            } finally {
+                alter.join(60_000);
+            }
+            in.verify();
+            while (in.ingest()) in.prepare();
+        }
+        assertThat(Peer.content(older, ours))
+                .hasSize(60)
+                .isEqualTo(Peer.content(newer.store(), theirs));
     }
 
     @Test
