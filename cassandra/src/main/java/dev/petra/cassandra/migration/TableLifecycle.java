@@ -124,7 +124,7 @@ public final class TableLifecycle {
             try {
                 arrive(cfs, stores);
             } catch (RuntimeException | FSError e) {
-                stores.close();
+                stores.letGo();
                 if (isEmpty) {
                     stayOut(cfs, e);
                     return null;
@@ -163,7 +163,7 @@ public final class TableLifecycle {
                 arrive(cfs, stores);
                 return stores;
             } catch (RuntimeException | FSError e) {
-                stores.close();
+                stores.letGo();
                 throw e;
             }
         } catch (RuntimeException | FSError e) {
@@ -228,11 +228,11 @@ public final class TableLifecycle {
         TableGenerations stores = openStores(cfs, engine);
         Throwable failure = stores.current().failure();
         if (failure != null) {
-            stores.close();
+            stores.letGo();
             throw new IllegalStateException(failure.getMessage(), failure);
         }
         if (!stores.migration().isUnderWay() && !stores.current().isEmpty()) {
-            stores.close();
+            stores.letGo();
             foreign.put(cfs, ForeignStore.of(stores));
             throw isInTheWay(cfs);
         }
@@ -312,7 +312,7 @@ public final class TableLifecycle {
         try {
             var unused = stores.migration().begin(configuration(cfs));
         } finally {
-            stores.close();
+            stores.letGo();
         }
     }
 

@@ -5,6 +5,8 @@ import com.google.common.collect.Iterables;
 import dev.petra.engine.TableStore;
 import java.io.IOException;
 import java.io.UncheckedIOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.util.Collection;
 import java.util.List;
 import java.util.function.BooleanSupplier;
@@ -39,6 +41,9 @@ public final class SSTableExport {
 
     /** After how many bytes an export is throttled and may be halted. */
     private static final int PACE_BYTES = 4096;
+
+    /** More than a file system keeps beside a file's name. */
+    private static final int PROBE_BYTES = 64 << 10;
 
     private SSTableExport() {}
 
@@ -166,7 +171,7 @@ public final class SSTableExport {
      * @param descriptor where to
      * @return open, part of no table; null if there is nothing
      * @throws IllegalStateException if the store is closed
-     * @throws IOException of the watch; nothing is left then
+     * @throws IOException of the watch, or if the disk takes nothing; nothing is left then
      */
     public static @Nullable SSTableReader write(
             TableMetadataRef reference,
@@ -209,7 +214,9 @@ public final class SSTableExport {
             TableStore store,
             List<Range<Token>> ranges,
             Descriptor descriptor,
-            SSTable.@Nullable Owner owner) {
+            SSTable.@Nullable Owner owner)
+            throws IOException {
+        probe(descriptor.directory.toPath());
         long partitions = 1;
         for (Range<Token> range : ranges) partitions += store.estimate(range).partitions();
         return SSTableTxnWriter.create(
@@ -222,6 +229,26 @@ public final class SSTableExport {
                 SerializationHeader.makeWithoutStats(table),
                 List.of(),
                 owner);
+    }
+
+    /**
+     * Writes something, and deletes it. Cassandra begins an SSTable with a log of its own, and has
+     * {@code disk_failure_policy} act there and then if that cannot be written, as where a quota is
+     * used up, which the free space of the disk does not show.
+     */
+    private static void probe(Path directory) throws IOException {
+        Path probe = directory.resolve("probe");
+        try {
+            Files.write(probe, new byte[PROBE_BYTES]);
+        } catch (IOException e) {
+            throw new IOException(
+                    ("An SSTable to be sent cannot be begun in %s: %s. Free space and repeat the"
+                                    + " operation that streams")
+                            .formatted(directory, e.getMessage()),
+                    e);
+        } finally {
+            Files.deleteIfExists(probe);
+        }
     }
 
     private static Watched watched(SSTableTxnWriter writer, Watch watch) {

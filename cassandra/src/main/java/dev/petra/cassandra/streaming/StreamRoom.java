@@ -17,6 +17,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.function.ToLongFunction;
+import java.util.regex.Pattern;
 import javax.management.openmbean.CompositeData;
 import org.apache.cassandra.config.DatabaseDescriptor;
 import org.apache.cassandra.db.ColumnFamilyStore;
@@ -39,6 +40,9 @@ import org.slf4j.LoggerFactory;
  */
 public final class StreamRoom {
     private static final Logger logger = LoggerFactory.getLogger(StreamRoom.class);
+
+    /** A file of an SSTable that comes whole, but for that of its rows. */
+    private static final Pattern COMPONENT = Pattern.compile(".+-(?!Data\\.)[^-]+\\.\\w+");
 
     private StreamRoom() {}
 
@@ -94,28 +98,32 @@ public final class StreamRoom {
         return bytes;
     }
 
-    /** What a session will bring yet: with slices, by how much of its files has come. */
+    /**
+     * What a session will bring yet. Of what a store sends, the planned sizes are in another unit
+     * than the bytes that come: then by how much of its files has come.
+     */
     static long left(SessionInfo session) {
         if (session.state.isFinalState()) return 0;
-        long bytes = session.getTotalSizeToReceive();
         Collection<ProgressInfo> begun = session.getReceivingFiles();
-        // Of SSTables, which may be of any size, bytes say more than files.
-        if (begun.stream().noneMatch(file -> SliceProgress.isOfSlice(file.fileName)))
-            return Math.max(0, bytes - session.getTotalSizeReceived());
+        long files = session.getTotalFilesToReceive();
         double come =
                 begun.stream()
-                        // Of an SSTable that comes whole, each component counts as a file there.
-                        .filter(
-                                file ->
-                                        SliceProgress.isOfSlice(file.fileName)
-                                                || file.fileName.endsWith("Data.db"))
+                        // Each counts as a file there.
+                        .filter(file -> !COMPONENT.matcher(file.fileName).matches())
                         .mapToDouble(
                                 file ->
                                         file.isCompleted()
                                                 ? 1
                                                 : (double) file.currentBytes / file.totalBytes)
                         .sum();
-        return (long) Math.max(0, bytes * (1 - come / session.getTotalFilesToReceive()));
+        if (come >= files) return 0;
+        long bytes = session.getTotalSizeToReceive();
+        long left = bytes - session.getTotalSizeReceived();
+        // Of SSTables, which may be of any size, bytes say more than files. Those that a store
+        // writes look like others, until more has come than was planned.
+        if (left > 0 && begun.stream().noneMatch(file -> SliceProgress.isOfSlice(file.fileName)))
+            return left;
+        return (long) Math.max(0, bytes * (1 - come / files));
     }
 
     /**

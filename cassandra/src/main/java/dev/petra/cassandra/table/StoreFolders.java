@@ -42,9 +42,15 @@ final class StoreFolders {
         owners.put(place.root(), owner);
     }
 
+    /** The folder is not this table's any more. */
+    static synchronized void release(StoreLocation place, TableGenerations owner) {
+        owners.remove(place.root(), owner);
+    }
+
     /**
-     * Has the folder stay until {@link #release}, and with it LIVE: else the numbers would begin
-     * again, and the deletion of this generation come to a later one of the same number.
+     * Has the folder stay until {@link #release(Generation)}, and with it LIVE: else the numbers
+     * would begin again, and the deletion of this generation come to a later one of the same
+     * number.
      */
     static synchronized void retain(StoreLocation place, Generation generation) {
         ended.put(generation, place.root());

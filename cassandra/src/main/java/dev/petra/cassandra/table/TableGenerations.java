@@ -622,4 +622,10 @@ public final class TableGenerations {
         all.forEach(Generation::close);
         ended.closed();
     }
+
+    /** {@link #close} of a table whose data is elsewhere: the folder is nobody's then. */
+    public void letGo() {
+        close();
+        if (directory != null) StoreFolders.release(directory, this);
+    }
 }

@@ -22,9 +22,11 @@ import java.io.IOException;
 import java.lang.reflect.Field;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
+import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentMap;
 import java.util.concurrent.atomic.AtomicBoolean;
@@ -140,16 +142,29 @@ class TableLifecycleTest {
         Hollow.set(cfs, ColumnFamilyStore.class, "viewManager", views);
     }
 
+    /** The folders that are some table's. */
+    private static Set<Path> owned() throws ReflectiveOperationException {
+        Field owners =
+                Class.forName(TableGenerations.class.getPackageName() + ".StoreFolders")
+                        .getDeclaredField("owners");
+        owners.setAccessible(true);
+        Set<Path> owned = new HashSet<>();
+        for (Object folder : ((Map<?, ?>) owners.get(null)).keySet()) owned.add((Path) folder);
+        return owned;
+    }
+
     /** Nobody could have used it before a restart, though all of it is in Cassandra's storage. */
     @ParameterizedTest
     @ValueSource(strings = {"rocksdb/MOVING.next", "rocksdb/7"})
-    void aTableWhoseWayIntoAnEngineCannotBeginStaysWhereItIs(String obstacle) throws IOException {
+    void aTableWhoseWayIntoAnEngineCannotBeginStaysWhereItIs(String obstacle) throws Exception {
         leaveEngine();
         Path inTheWay = Files.createDirectories(table.resolve(obstacle));
         assertThat(TableLifecycle.next(cfs, ENGINE)).isNull();
         assertThat(TableRegistry.contains(cfs)).isFalse();
         assertThatThrownBy(() -> TableLifecycle.prepareArrival(cfs, ENGINE))
                 .isInstanceOfAny(FSWriteError.class, IllegalStateException.class);
+        // Nobody would forget it if the table were dropped now.
+        assertThat(owned()).noneMatch(folder -> folder.startsWith(table));
         Files.delete(inTheWay);
         // A flush may have asked, or TRUNCATE or DROP.
         assertThat(TableLifecycle.next(cfs, ENGINE)).isNull();

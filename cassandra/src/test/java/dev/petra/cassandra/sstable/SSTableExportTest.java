@@ -168,6 +168,21 @@ class SSTableExportTest {
         }
     }
 
+    /** What Cassandra writes first must not be what finds that out: the node might stop. */
+    @Test
+    void aDiskThatTakesNothingIsFoundBeforeCassandraBeginsTheSSTable() throws IOException {
+        TableGenerations stores = filled();
+        Path directory = Files.createDirectories(temp.resolve("export"));
+        // In the way of what is written to try.
+        Files.createDirectory(directory.resolve("probe"));
+        assertThatThrownBy(() -> export(stores.current().writable(), directory, written -> {}))
+                .isInstanceOf(IOException.class)
+                .hasMessageContaining("cannot be begun in " + directory)
+                .hasMessageContaining("Free space");
+        // No log of Cassandra's.
+        assertThat(directory).isEmptyDirectory();
+    }
+
     /** Else Cassandra would write to a folder that is gone, and take the disk for broken. */
     @Test
     void theFolderOfATableThatIsDroppedStaysUntilItsSSTableIsSent() throws IOException {
