@@ -46,13 +46,22 @@ public final class TableLifecycle {
      * Why the way of these into an engine could not begin: their schema has them there, but nothing
      * of them is, and their memtables are Cassandra's.
      */
-    private static final Map<ColumnFamilyStore, String> waiting =
+    private static final Map<ColumnFamilyStore, Reason> waiting =
             Collections.synchronizedMap(new WeakHashMap<>());
 
     /** What is in the way of some of these; guarded by the lock of {@link TableRegistry}. */
     private static final Map<ColumnFamilyStore, ForeignStore> foreign = new WeakHashMap<>();
 
     private TableLifecycle() {}
+
+    /** Why a table is neither in its engine nor on its way there. */
+    private record Reason(String text, boolean isTakeover) {
+        static final Reason TAKEOVER = new Reason(Takeover.STATE, true);
+
+        static Reason of(Throwable e) {
+            return new Reason(String.valueOf(e.getMessage()), false);
+        }
+    }
 
     /**
      * The generation for a new memtable of a table: what is on disk for its first one, the next
@@ -155,7 +164,7 @@ public final class TableLifecycle {
             // Cassandra asks when it has counted the flush of the present one.
             checkFlushes(cfs, 1);
             if (!Takeover.hasRefused(cfs) && Takeover.begin(cfs, engine)) {
-                waiting.put(cfs, Takeover.STATE);
+                waiting.put(cfs, Reason.TAKEOVER);
                 return null;
             }
             TableGenerations stores = openForArrival(cfs, engine);
@@ -175,14 +184,14 @@ public final class TableLifecycle {
     /** Those that were made of the table's shadow; null if they are not to be the table's yet. */
     private static @Nullable TableGenerations openTaken(ColumnFamilyStore cfs, Takeover takeover) {
         TableGenerations taken = takeover.take();
-        if (taken == null) waiting.put(cfs, Takeover.STATE);
+        if (taken == null) waiting.put(cfs, Reason.TAKEOVER);
         else waiting.remove(cfs);
         return taken;
     }
 
     /** Says why a table is not taken in yet; it is tried again. */
     static void waits(ColumnFamilyStore cfs, String reason) {
-        waiting.put(cfs, reason);
+        waiting.put(cfs, new Reason(reason, false));
     }
 
     /** Has the next memtable of a table be what takes it in. */
@@ -267,7 +276,7 @@ public final class TableLifecycle {
     }
 
     private static void stayOut(ColumnFamilyStore cfs, Throwable reason) {
-        waiting.put(cfs, String.valueOf(reason.getMessage()));
+        waiting.put(cfs, Reason.of(reason));
         logger.error(
                 "Table {} cannot be migrated into its storage engine now. It stays in Cassandra's,"
                         + " where it is read and written as before; only its schema says otherwise."
@@ -295,7 +304,7 @@ public final class TableLifecycle {
                         if (leaving == null) tryToMark(cfs, engine);
                         else leaving.migration().repeat();
                     } catch (RuntimeException | FSError e) {
-                        waiting.put(cfs, String.valueOf(e.getMessage()));
+                        waiting.put(cfs, Reason.of(e));
                         throw e;
                     }
                     waiting.remove(cfs);
@@ -328,19 +337,20 @@ public final class TableLifecycle {
 
     /** The tables that are to be in an engine and of which nothing is there. Does not block. */
     public static void forEachWaiting(Consumer<Waiting> use) {
-        Map<ColumnFamilyStore, String> all;
+        Map<ColumnFamilyStore, Reason> all;
         synchronized (waiting) {
             all = new HashMap<>(waiting);
         }
         // Also in the moment in which its memtable is switched.
-        Takeover.forEach(cfs -> all.putIfAbsent(cfs, Takeover.STATE));
+        Takeover.forEach(cfs -> all.putIfAbsent(cfs, Reason.TAKEOVER));
         all.forEach(
                 (cfs, reason) -> {
                     if (!isStillWaiting(cfs)) return;
-                    Takeover takeover = reason.equals(Takeover.STATE) ? Takeover.of(cfs) : null;
+                    Takeover takeover = reason.isTakeover() ? Takeover.of(cfs) : null;
+                    String text = "could not begin yet: " + reason.text();
                     use.accept(
                             takeover == null
-                                    ? new Waiting(cfs, "could not begin yet: " + reason, 0, null)
+                                    ? new Waiting(cfs, text, 0, null)
                                     : takeover.progress());
                 });
     }
