@@ -243,10 +243,7 @@ public final class Bench implements Callable<Integer> {
                 options.agentEverywhere
                         ? "in the nodes of all engines"
                         : "in nodes of rocks only; of rocks-woven the jar alone");
-        settings.put("heap", options.heap + " MiB");
-        settings.put("memory beside the heap", options.memory + " MiB");
-        if (options.totalMemory > 0)
-            settings.put("memory of a node", options.totalMemory + " MiB, page cache included");
+        options.addMemory(settings);
         if (options.docker) {
             settings.put("nodes of a cluster", Integer.toString(options.nodes));
             settings.put("memory of a container", options.nodeMemory() + " MiB");

@@ -5,17 +5,10 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import picocli.CommandLine.ArgGroup;
-import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
-import picocli.CommandLine.ParameterException;
-import picocli.CommandLine.Spec;
 
 /** The options of the command line: what is compared, and how. */
-final class BenchOptions {
-    @Spec(Spec.Target.MIXEE)
-    @SuppressWarnings("NullAway.Init") // picocli sets it before it runs anything.
-    private CommandSpec spec;
-
+final class BenchOptions extends NodeOptions {
     @ArgGroup Size size = new Size();
 
     private static final List<Integer> LIVE_RATES = List.of(30, 60, 80);
@@ -74,15 +67,6 @@ final class BenchOptions {
 
     @Option(names = "--nodes", description = "Of a cluster (default: ${DEFAULT-VALUE}).")
     int nodes = 3;
-
-    @Option(
-            names = "--total-memory",
-            description =
-                    "Of a node, in MiB, and the same for all engines: heap, beside the heap, 512"
-                            + " for the JVM and Cassandra's caches, and what is left for the page"
-                            + " cache; rows beyond that come from disk. Needs root (default: no"
-                            + " limit).")
-    int totalMemory;
 
     @Option(
             names = "--live",
@@ -166,14 +150,6 @@ final class BenchOptions {
     @Option(names = "--scale", description = "How many times the quick size of the data.")
     double scale = 1;
 
-    @Option(names = "--heap", description = "Of each node, in MiB (default: ${DEFAULT-VALUE}).")
-    int heap = 1024;
-
-    @Option(
-            names = "--memory",
-            description = "Beside the heap, in MiB (default: ${DEFAULT-VALUE}).")
-    int memory = 512;
-
     @Option(names = "--out", description = "Where the results go (default: ${DEFAULT-VALUE}).")
     Path out = Path.of("bench-results");
 
@@ -217,10 +193,5 @@ final class BenchOptions {
     /** Where histograms and time lines go, of each round. */
     Path histograms() {
         return Claim.histograms(out);
-    }
-
-    /** What is wrong with the command line. */
-    ParameterException wrong(String message) {
-        return new ParameterException(spec.commandLine(), message);
     }
 }

@@ -26,9 +26,6 @@ record BenchPlan(BenchOptions options) {
             Stream.concat(NODE_ENGINES.stream(), Stream.of("bare")).toList();
     private static final List<String> COLLECTORS = List.of("G1", "ZGC");
 
-    /** What a node needs beside heap and engine, in MiB: the JVM, and Cassandra's own caches. */
-    static final int JVM = 512;
-
     /**
      * All of it, once.
      *
@@ -50,10 +47,7 @@ record BenchPlan(BenchOptions options) {
                                 List.of("local", "client"));
         if (asked.contains("cluster") != options.docker)
             throw options.wrong("the level 'cluster' and --docker belong together");
-        if (options.totalMemory > 0 && options.totalMemory < options.heap + options.memory + JVM)
-            throw options.wrong(
-                    "--total-memory=%d is too little for a heap of %d MiB, %d beside it and %d for the JVM"
-                            .formatted(options.totalMemory, options.heap, options.memory, JVM));
+        options.checkMemory();
         if (options.totalMemory > 0
                 && (options.docker
                         || chosen.contains("stream")

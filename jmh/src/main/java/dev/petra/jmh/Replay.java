@@ -279,10 +279,7 @@ public final class Replay implements Callable<Integer> {
         settings.put("seed of the order of engines", Long.toString(seed));
         settings.put("requests", Long.toString(survey.requests()));
         settings.put("of these to warm up", Long.toString(warmups(survey)));
-        settings.put("heap", options.heap + " MiB");
-        settings.put("memory beside the heap", options.memory + " MiB");
-        if (options.totalMemory > 0)
-            settings.put("memory of a node", options.totalMemory + " MiB, page cache included");
+        options.addMemory(settings);
         settings.putAll(survey.notes());
         return settings;
     }

@@ -3,22 +3,15 @@ package dev.petra.jmh;
 
 import java.nio.file.Path;
 import java.util.List;
-import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
-import picocli.CommandLine.ParameterException;
-import picocli.CommandLine.Spec;
 
 /** The options of the command line: which log is asked again, of what, and how fast. */
-final class ReplayOptions {
+final class ReplayOptions extends NodeOptions {
     private static final int IN_FLIGHT = 32;
     static final int MOST_IN_FLIGHT = 256;
 
     /** Percent: a JVM is slow until it has compiled what it runs, and a log may be short. */
     private static final int WARMUP = 20;
-
-    @Spec(Spec.Target.MIXEE)
-    @SuppressWarnings("NullAway.Init") // picocli sets it before it runs anything.
-    private CommandSpec spec;
 
     @Option(
             names = "--log",
@@ -86,22 +79,6 @@ final class ReplayOptions {
     @Option(names = "--gc", description = "G1 or ZGC (default: ${DEFAULT-VALUE}).")
     String gc = "G1";
 
-    @Option(names = "--heap", description = "Of each node, in MiB (default: ${DEFAULT-VALUE}).")
-    int heap = 1024;
-
-    @Option(
-            names = "--memory",
-            description = "Beside the heap, in MiB (default: ${DEFAULT-VALUE}).")
-    int memory = 512;
-
-    @Option(
-            names = "--total-memory",
-            description =
-                    "Of each node, in MiB, and the same for all engines: heap, beside the heap, 512"
-                            + " for the JVM and Cassandra's caches, and what is left for the page"
-                            + " cache. Needs root (default: no limit).")
-    int totalMemory;
-
     @Option(names = "--out", description = "Where the results go (default: ${DEFAULT-VALUE}).")
     Path out = Path.of("replay-results");
 
@@ -117,14 +94,6 @@ final class ReplayOptions {
         if (timed == 0 && compared == 0)
             throw wrong("nothing to do: --timed and --compared are both 0");
         if (warmup < 0 || warmup > 99) throw wrong("--warmup is of 0 to 99 percent");
-        if (totalMemory != 0 && totalMemory < heap + memory + BenchPlan.JVM)
-            throw wrong(
-                    "--total-memory=%d is too little for a heap of %d MiB, %d beside it and %d for the JVM"
-                            .formatted(totalMemory, heap, memory, BenchPlan.JVM));
-    }
-
-    /** What is wrong with the command line. */
-    ParameterException wrong(String message) {
-        return new ParameterException(spec.commandLine(), message);
+        checkMemory();
     }
 }
