@@ -3,13 +3,26 @@ package dev.petra.cassandra;
 
 import dev.petra.cassandra.table.EngineMemtable;
 import dev.petra.cassandra.table.TableGenerations;
+import org.apache.cassandra.db.memtable.Memtable;
 
-/** The memtable of a table in an engine, without a node. */
+/** Memtables without a node. */
 public final class HollowMemtable {
     private HollowMemtable() {}
 
+    /** One of Cassandra's own, which answers nothing. */
+    public static Memtable cassandras() {
+        return Hollow.proxy(
+                Memtable.class,
+                (self, method, arguments) ->
+                        switch (method.getName()) {
+                            case "equals" -> self == arguments[0];
+                            case "hashCode" -> 2;
+                            default -> throw new UnsupportedOperationException(method.getName());
+                        });
+    }
+
     /**
-     * Makes one that stands for the table's current generation.
+     * One of a table in an engine, which stands for the table's current generation.
      *
      * @param departure the number of the migration by which it leaves its engine; 0 for none
      */

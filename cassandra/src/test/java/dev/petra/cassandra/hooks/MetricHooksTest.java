@@ -20,7 +20,6 @@ import java.util.Map;
 import org.apache.cassandra.config.DatabaseDescriptor;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.lifecycle.Tracker;
-import org.apache.cassandra.db.memtable.Memtable;
 import org.apache.cassandra.dht.Murmur3Partitioner.LongToken;
 import org.apache.cassandra.dht.Range;
 import org.apache.cassandra.dht.Token;
@@ -80,20 +79,9 @@ class MetricHooksTest {
     @Test
     void theSizesOfATableOnItsWayOutAreThoseOfBothParts() {
         EngineMemtable departing = ours(1);
-        Memtable next =
-                proxy(
-                        Memtable.class,
-                        (self, method, arguments) ->
-                                switch (method.getName()) {
-                                    case "equals" -> self == arguments[0];
-                                    case "hashCode" -> 2;
-                                    default ->
-                                            throw new UnsupportedOperationException(
-                                                    method.getName());
-                                });
         Tracker tracker = Tracker.newDummyTracker();
         tracker.reset(departing);
-        tracker.switchMemtable(true, next);
+        tracker.switchMemtable(true, HollowMemtable.cassandras());
         tracker.markFlushing(departing);
         assertThat(estimates(tracker, 20)).isEqualTo(Map.of(RANGE, Pair.create(30L, 300L)));
     }
@@ -101,12 +89,7 @@ class MetricHooksTest {
     @Test
     void theSizesOfATableInNoEngineAreCassandras() {
         Tracker tracker = Tracker.newDummyTracker();
-        tracker.reset(
-                proxy(
-                        Memtable.class,
-                        (self, method, arguments) -> {
-                            throw new UnsupportedOperationException(method.getName());
-                        }));
+        tracker.reset(HollowMemtable.cassandras());
         assertThat(estimates(tracker, 20)).isEqualTo(Map.of(RANGE, Pair.create(20L, 400L)));
     }
 }

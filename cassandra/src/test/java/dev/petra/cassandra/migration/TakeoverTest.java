@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.cassandra.migration;
 
-import static dev.petra.cassandra.Hollow.proxy;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.assertj.core.api.Assertions.catchThrowable;
 
 import dev.petra.cassandra.Hollow;
+import dev.petra.cassandra.HollowMemtable;
 import dev.petra.cassandra.PetraMemtableFactory;
 import dev.petra.cassandra.TestTables;
 import dev.petra.cassandra.engine.EngineKey;
@@ -30,7 +30,6 @@ import org.apache.cassandra.config.DatabaseDescriptor;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.Keyspace;
 import org.apache.cassandra.db.lifecycle.Tracker;
-import org.apache.cassandra.db.memtable.Memtable;
 import org.apache.cassandra.index.SecondaryIndexManager;
 import org.apache.cassandra.schema.MemtableParams;
 import org.apache.cassandra.schema.TableId;
@@ -77,12 +76,7 @@ class TakeoverTest {
         SecondaryIndexManager indexes = Hollow.of(SecondaryIndexManager.class);
         Hollow.set(indexes, SecondaryIndexManager.class, "indexes", new ConcurrentHashMap<>());
         Tracker tracker = Tracker.newDummyTracker();
-        tracker.reset(
-                proxy(
-                        Memtable.class,
-                        (self, method, arguments) -> {
-                            throw new UnsupportedOperationException(method.getName());
-                        }));
+        tracker.reset(HollowMemtable.cassandras());
         Hollow.set(cfs, ColumnFamilyStore.class, "keyspace", keyspace);
         Hollow.set(cfs, ColumnFamilyStore.class, "metadata", metadata);
         Hollow.set(cfs, ColumnFamilyStore.class, "name", "t");

@@ -51,6 +51,12 @@ class SSTableSliceTest {
     private static final TableMetadata TABLE =
             TestTables.table("CREATE TABLE t (p int, c int, v blob, PRIMARY KEY (p, c))");
 
+    private static final List<Range<Token>> ALL =
+            List.of(
+                    new Range<>(
+                            TABLE.partitioner.getMinimumToken(),
+                            TABLE.partitioner.getMinimumToken()));
+
     /** Above that, the engine has its own settings. */
     private static final int SMALL = 256;
 
@@ -60,35 +66,51 @@ class SSTableSliceTest {
     private final TableMetadataRef reference = TableMetadataRef.forOfflineTools(TABLE);
     private final Random random = new Random(1);
 
-    /** Nothing of it is sent: an SSTable that is not whole looks like one that is. */
-    @Test
-    void aCleanupFailsItBeforeItsFirstByte(@TempDir Path directory) {
-        Token least = TABLE.partitioner.getMinimumToken();
-        List<Range<Token>> all = List.of(new Range<>(least, least));
-        ColumnFamilyStore cfs = table();
-        StreamGuards guards = new StreamGuards(() -> 1000);
-        try (StorageEngine engine =
-                        StorageEngines.open(
-                                "rocks", new EngineSettings(Map.of("memory", "64MiB")));
-                TableStore store =
-                        engine.openStore(
-                                new StoreSpec(directory.resolve("store"), "t", 1, reference));
-                StreamGuards.Guard guard = guards.begin(all, () -> false)) {
+    /** A store with a partition, of which all may be sent. */
+    private final class Sender implements AutoCloseable {
+        private final StorageEngine engine =
+                StorageEngines.open("rocks", new EngineSettings(Map.of("memory", "64MiB")));
+        private final StreamGuards guards = new StreamGuards(() -> 1000);
+        private final StreamGuards.Guard guard = guards.begin(ALL, () -> false);
+        private final TableStore store;
+
+        Sender(Path directory) {
+            store = engine.openStore(new StoreSpec(directory.resolve("store"), "t", 1, reference));
             store.write(partition(1));
+        }
+
+        /** All of it, in one SSTable, as this store or what stands for it has it. */
+        SSTableSlice slice(ColumnFamilyStore cfs, TableStore of) {
             List<OutgoingStream> streams =
                     SSTableSlice.of(
                             cfs,
                             engine,
                             Hollow.of(Generation.class),
-                            store,
+                            of,
                             StreamOperation.BOOTSTRAP,
-                            all,
+                            ALL,
                             guard);
-            guards.cleanup(List.of(), () -> {});
+            assertThat(streams).hasSize(1);
+            return (SSTableSlice) streams.get(0);
+        }
+
+        @Override
+        public void close() {
+            guard.close();
+            store.close();
+            engine.close();
+        }
+    }
+
+    /** Nothing of it is sent: an SSTable that is not whole looks like one that is. */
+    @Test
+    void aCleanupFailsItBeforeItsFirstByte(@TempDir Path directory) {
+        try (Sender sender = new Sender(directory)) {
+            SSTableSlice slice = sender.slice(table(), sender.store);
+            sender.guards.cleanup(List.of(), () -> {});
             // It would write to it, and find no node's table.
             StreamingDataOutputPlus output = Hollow.of(AsyncStreamingOutputPlus.class);
-            assertThat(streams).hasSize(1);
-            assertThatThrownBy(() -> streams.get(0).write(new TestSession(), output, 12))
+            assertThatThrownBy(() -> slice.write(new TestSession(), output, 12))
                     .isInstanceOf(IllegalStateException.class)
                     .hasMessageContaining("cleanup");
         }
@@ -104,8 +126,6 @@ class SSTableSliceTest {
     /** Else {@code disk_failure_policy} would stop the node for a stream. */
     @Test
     void onlyTheSessionFailsIfTheDiskIsFull(@TempDir Path directory) {
-        Token least = TABLE.partitioner.getMinimumToken();
-        List<Range<Token>> all = List.of(new Range<>(least, least));
         KeyspaceMetadata metadata = Hollow.of(KeyspaceMetadata.class);
         Hollow.set(metadata, KeyspaceMetadata.class, "name", "ks");
         Keyspace keyspace = Hollow.of(Keyspace.class);
@@ -114,15 +134,7 @@ class SSTableSliceTest {
         Hollow.set(cfs, ColumnFamilyStore.class, "keyspace", keyspace);
         Supplier<SSTableId> ids = () -> new SequenceBasedSSTableId(1);
         Hollow.set(cfs, ColumnFamilyStore.class, "sstableIdGenerator", ids);
-        StreamGuards guards = new StreamGuards(() -> 1000);
-        try (StorageEngine engine =
-                        StorageEngines.open(
-                                "rocks", new EngineSettings(Map.of("memory", "64MiB")));
-                TableStore store =
-                        engine.openStore(
-                                new StoreSpec(directory.resolve("store"), "t", 1, reference));
-                StreamGuards.Guard guard = guards.begin(all, () -> false)) {
-            store.write(partition(1));
+        try (Sender sender = new Sender(directory)) {
             for (String reason :
                     List.of(
                             "No space left on device",
@@ -134,19 +146,10 @@ class SSTableSliceTest {
                                 TableStore.class,
                                 (self, method, arguments) -> {
                                     if (method.getName().equals("scanAside")) throw error;
-                                    return method.invoke(store, arguments);
+                                    return method.invoke(sender.store, arguments);
                                 });
-                List<OutgoingStream> streams =
-                        SSTableSlice.of(
-                                cfs,
-                                engine,
-                                Hollow.of(Generation.class),
-                                failing,
-                                StreamOperation.BOOTSTRAP,
-                                all,
-                                guard);
-                SSTableSlice slice = (SSTableSlice) streams.get(0);
-                ThrowingCallable export = () -> slice.export(new TestSession(), all, directory);
+                SSTableSlice slice = sender.slice(cfs, failing);
+                ThrowingCallable export = () -> slice.export(new TestSession(), ALL, directory);
                 if (reason.equals("Input/output error")) assertThatThrownBy(export).isSameAs(error);
                 else
                     assertThatThrownBy(export)
@@ -177,8 +180,6 @@ class SSTableSliceTest {
     void whatIsWrittenBeforeTheFirstByteDoesNotGrowWithTheTable(@TempDir Path directory)
             throws IOException {
         int most = Integer.getInteger("petra.export.mib", 16);
-        Token least = TABLE.partitioner.getMinimumToken();
-        List<Range<Token>> all = List.of(new Range<>(least, least));
         Map<String, String> settings =
                 most > SMALL
                         ? Map.of("memory", "256MiB")
@@ -192,7 +193,7 @@ class SSTableSliceTest {
                 for (; (long) partitions * ROWS * ROW_BYTES < (long) mebibytes << 20; partitions++)
                     store.write(partition(partitions));
                 store.flush();
-                List<SliceRanges> plan = SSTableSlice.plan(engine, store, all);
+                List<SliceRanges> plan = SSTableSlice.plan(engine, store, ALL);
                 Path target = Files.createDirectory(directory.resolve("export" + mebibytes));
                 long began = System.nanoTime();
                 SSTableReader sstable =
