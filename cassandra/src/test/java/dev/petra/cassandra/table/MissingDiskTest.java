@@ -221,11 +221,19 @@ class MissingDiskTest {
     void theMarkersOfATableThatTheSchemaDoesNotKnowGoAtStart() throws IOException {
         write(open(), "x");
         unmount();
-        OrphanStores.remove(tables(), id -> false, "of a doubt", null, Instant.EPOCH);
+        OrphanStores.remove(
+                tables(),
+                id -> false,
+                (keyspace, name) -> false,
+                "of a doubt",
+                null,
+                Instant.EPOCH);
         assertThat(marker("b")).exists();
-        OrphanStores.remove(tables(), id -> true, null, null, Instant.EPOCH);
+        OrphanStores.remove(
+                tables(), id -> true, (keyspace, name) -> true, null, null, Instant.EPOCH);
         assertThat(marker("b")).exists();
-        OrphanStores.remove(tables(), id -> false, null, null, Instant.EPOCH);
+        OrphanStores.remove(
+                tables(), id -> false, (keyspace, name) -> false, null, null, Instant.EPOCH);
         assertThat(marker("b")).doesNotExist();
         assertThat(marker("c")).doesNotExist();
     }
