@@ -21,7 +21,7 @@ build() { # compiler platform
     -ffile-prefix-map="$here"=native -ffile-prefix-map="$java_home"=jdk \
     -ffile-prefix-map="$PWD"=. -Wall -Wextra -Werror -Wl,-z,nodelete -Wl,-z,now -Wl,--no-undefined \
     -I"$java_home/include" -I"$java_home/include/linux" \
-    "$here"/fragment.cpp "$here"/reconcile.cpp "$here"/store.cpp "$here"/jni.cpp \
+    "$here"/fragment.cpp "$here"/reconcile.cpp "$here"/store.cpp "$here"/crc32c.cpp "$here"/jni.cpp \
     -nodefaultlibs -lc -lgcc -ldl -lpthread -o "$target/libpetra.so"
 }
 

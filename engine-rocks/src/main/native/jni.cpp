@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The native methods of dev.petra.engine.rocks: Reconciler, MutableOptions,
+// The native methods of dev.petra.engine.rocks: Crc32c, Reconciler, MutableOptions,
 // ManualCompactions, Cursor and StreamSst.
 #include <jni.h>
 #include <stddef.h>
 #include <stdio.h>
 
+#include "crc32c.h"
 #include "store.h"
 
 using namespace petra;
@@ -82,6 +83,23 @@ jstring describe(JNIEnv* env, const Field (&fields)[COUNT], size_t structBytes) 
 }
 
 }  // namespace
+
+extern "C" JNIEXPORT void JNICALL Java_dev_petra_engine_rocks_nativelib_Crc32c_offer(
+        JNIEnv*, jclass) {
+    offerCrc32c();
+}
+
+extern "C" JNIEXPORT jboolean JNICALL Java_dev_petra_engine_rocks_nativelib_Crc32c_isUsed(
+        JNIEnv*, jclass) {
+    return isCrc32cUsed() ? JNI_TRUE : JNI_FALSE;
+}
+
+extern "C" JNIEXPORT jint JNICALL Java_dev_petra_engine_rocks_nativelib_Crc32c_extend(
+        JNIEnv* env, jclass, jint crc, jobject bytes, jint from, jint to) {
+    const char* begin = static_cast<const char*>(env->GetDirectBufferAddress(bytes));
+    return static_cast<jint>(
+            crc32c(static_cast<uint32_t>(crc), begin + from, static_cast<size_t>(to - from)));
+}
 
 PETRA(jstring, bind)(JNIEnv* env, jclass, jlong rocksEnv) {
     const char* error = petra::bind(reinterpret_cast<void*>(rocksEnv));

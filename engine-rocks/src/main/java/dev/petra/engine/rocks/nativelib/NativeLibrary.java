@@ -33,10 +33,11 @@ public final class NativeLibrary {
         try {
             Files.createDirectories(Path.of(directory));
             unpacked = Files.createTempDirectory(Path.of(directory), "petra-native-");
+            System.load(unpack(unpacked).toString());
+            Crc32c.offer();
             NativeLibraryLoader.getInstance().loadLibrary(unpacked.toString());
             // Finds it loaded, and reads its version.
             RocksDB.loadLibrary();
-            System.load(unpack(unpacked).toString());
         } catch (IOException | UnsatisfiedLinkError | RuntimeException e) {
             throw new ConfigurationException(
                     "The native libraries of RocksDB and of this engine cannot be loaded from '"
