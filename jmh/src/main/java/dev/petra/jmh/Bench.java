@@ -125,6 +125,9 @@ public final class Bench implements Callable<Integer> {
             Revision revision,
             PrintWriter console)
             throws IOException, RunnerException {
+        // Of the nodes that this JVM starts; Measurement tells the others.
+        System.setProperty(Nodes.EVERYWHERE, Boolean.toString(options.agentEverywhere));
+        System.setProperty(Nodes.YAML, String.join(",", options.yaml));
         Path work = Claim.work(options.out);
         Measurement measurement = new Measurement(options, work, limited);
         claim.begin();
@@ -243,6 +246,8 @@ public final class Bench implements Callable<Integer> {
                 options.agentEverywhere
                         ? "in the nodes of all engines"
                         : "in nodes of rocks only; of rocks-woven the jar alone");
+        if (!options.yaml.isEmpty())
+            settings.put("cassandra.yaml of all nodes", String.join(", ", options.yaml));
         options.addMemory(settings);
         if (options.docker) {
             settings.put("nodes of a cluster", Integer.toString(options.nodes));

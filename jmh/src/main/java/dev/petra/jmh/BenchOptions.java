@@ -109,6 +109,15 @@ final class BenchOptions extends NodeOptions {
     boolean agentEverywhere;
 
     @Option(
+            names = "--yaml",
+            split = ",",
+            paramLabel = "NAME=VALUE",
+            description =
+                    "Settings of cassandra.yaml, the same for the nodes of all engines; not for"
+                            + " containers.")
+    List<String> yaml = List.of();
+
+    @Option(
             names = "--node-memory",
             description =
                     "Of each container, in MiB: heap, beside the heap, and what is left for the"

@@ -59,6 +59,11 @@ record BenchPlan(BenchOptions options) {
         if (options.live) checkLive(chosen, asked);
         else if (options.unequalMemory) throw options.wrong("--unequal-memory belongs to --live");
         else if (options.hasOtherRates()) throw options.wrong("--rates belongs to --live");
+        for (String setting : options.yaml)
+            if (setting.indexOf('=') < 1)
+                throw options.wrong("--yaml must be name=value, not '" + setting + "'");
+        if (options.docker && !options.yaml.isEmpty())
+            throw options.wrong("--yaml is not for the nodes of --docker");
         if (options.warmups < 0)
             throw options.wrong("--warmups must be 0 at least, not " + options.warmups);
         if (options.nodes < 1)

@@ -98,6 +98,7 @@ record Measurement(BenchOptions options, Path work, @Nullable MemoryLimit limite
                     "-Xmx512m",
                     "-Dpetra.home=" + System.getProperty("petra.home"),
                     "-D" + Nodes.EVERYWHERE + "=" + options.agentEverywhere,
+                    "-D" + Nodes.YAML + "=" + String.join(",", options.yaml),
                     WovenDistribution.option());
         } else {
             NodeProcess node = Nodes.embedded(directory, run, options.heap, options.memory);

@@ -66,6 +66,9 @@ final class Nodes {
     /** Whether the nodes of all engines have the plugin and its agent, as with {@code rocks}. */
     static final String EVERYWHERE = "petra.bench.agent.everywhere";
 
+    /** What the command line asks of the nodes of all engines: {@code name=value,name=value}. */
+    static final String YAML = "petra.bench.yaml";
+
     /**
      * The options and files of a node in the JVM of a benchmark.
      *
@@ -185,7 +188,17 @@ final class Nodes {
         Map<String, Object> yaml = new LinkedHashMap<>(engine.yaml(nativeMiB));
         yaml.putAll(UNTHROTTLED);
         if (COMPACTION.contains(workload)) yaml.put("compaction_throughput", "0MiB/s");
+        for (String setting : System.getProperty(YAML, "").split(",", -1)) {
+            int equals = setting.indexOf('=');
+            if (equals > 0) yaml.put(setting.substring(0, equals), value(setting, equals + 1));
+        }
         return yaml;
+    }
+
+    private static Object value(String setting, int from) {
+        String value = setting.substring(from);
+        if (value.matches("[0-9]{1,9}")) return Integer.valueOf(value);
+        return value.matches("true|false") ? Boolean.valueOf(value) : value;
     }
 
     /**

@@ -38,6 +38,8 @@ class BenchTest {
                 "--workload=nothing | 'nothing' is none of",
                 "--engine=quick | 'quick' is none of rocks",
                 "--gc=serial | 'serial' is none of",
+                "--yaml=concurrent_writes | --yaml must be name=value, not 'concurrent_writes'",
+                "--docker --yaml=concurrent_writes=4 | --yaml is not for the nodes of --docker",
                 "--quick --full | mutually exclusive",
                 "--operation=openLoop --level=spi | needs 'mixed'",
                 "--level=cluster | belong together",

@@ -42,6 +42,7 @@ class NodesTest {
     void noDistribution() {
         System.clearProperty("petra.home");
         System.clearProperty("petra.bench.woven");
+        System.clearProperty(Nodes.YAML);
     }
 
     /** Also of the JVM of a benchmark, where JMH adds its own hints to these. */
@@ -89,6 +90,17 @@ class NodesTest {
             else assertThat(yaml).doesNotContainKey("compaction_throughput");
             assertThat(yaml).containsAllEntriesOf(engine.yaml(64));
         }
+    }
+
+    @ParameterizedTest
+    @EnumSource
+    void theSettingsOfTheCommandLineAreThoseOfAllNodes(Engine engine) {
+        System.setProperty(
+                Nodes.YAML, "concurrent_writes=4,column_index_size=8KiB,trickle_fsync=false");
+        assertThat(Nodes.yaml(engine, "emp", 64))
+                .containsEntry("concurrent_writes", 4)
+                .containsEntry("column_index_size", "8KiB")
+                .containsEntry("trickle_fsync", false);
     }
 
     @Test

@@ -330,7 +330,7 @@ public final class WriteStallRetry {
         for (long pause = Math.max(SHORTEST_PAUSE_NANOS, usualPauseNanos / 2);
                 System.nanoTime() - end < 0;
                 pause = Math.min(2 * pause, LONGEST_PAUSE_NANOS)) {
-            park(pause);
+            pause(pause);
             RocksDBException again = refusal(attempt);
             if (again == null) {
                 usualPauseNanos = pause;
@@ -344,11 +344,11 @@ public final class WriteStallRetry {
         throw stalled(refused);
     }
 
-    /** Parks for about so long also if the thread is interrupted, which would go on at once. */
-    private static void park(long nanos) {
-        boolean interrupted = Thread.interrupted();
-        LockSupport.parkNanos(nanos);
-        if (interrupted) Thread.currentThread().interrupt();
+    /** Also if the thread is interrupted, which would not park at all; to the millisecond then. */
+    private static void pause(long nanos) {
+        if (Thread.currentThread().isInterrupted())
+            Uninterruptibles.sleepUninterruptibly(nanos, TimeUnit.NANOSECONDS);
+        else LockSupport.parkNanos(nanos);
     }
 
     private WriteStallException stalled(@Nullable RocksDBException e) {
