@@ -55,7 +55,7 @@ final class RocksEngine implements StorageEngine {
     private static final Logger logger = LoggerFactory.getLogger(RocksEngine.class);
 
     /** The {@code memory} of all open engines. */
-    private static final AtomicLong MEMORY_IN_USE = new AtomicLong();
+    static final AtomicLong MEMORY_IN_USE = new AtomicLong();
 
     private static final Map<String, TickerType> COUNTED = new LinkedHashMap<>();
 
@@ -90,8 +90,15 @@ final class RocksEngine implements StorageEngine {
     private final SharedResources resources;
 
     RocksEngine(RocksSettings settings) {
+        this(settings, RocksSettings.spareMemory());
+    }
+
+    /**
+     * @param spare what there is for all engines of the process
+     */
+    RocksEngine(RocksSettings settings, long spare) {
         this.settings = settings;
-        checkMemory(MEMORY_IN_USE.addAndGet(settings.memory()));
+        checkMemory(MEMORY_IN_USE.addAndGet(settings.memory()), spare);
         Env env = Env.getDefault();
         env.setBackgroundThreads(settings.backgroundThreads(), Priority.LOW);
         env.setBackgroundThreads(Math.max(1, settings.backgroundThreads() / 2), Priority.HIGH);
@@ -125,8 +132,7 @@ final class RocksEngine implements StorageEngine {
      *
      * @param memory of all of them
      */
-    private static void checkMemory(long memory) {
-        long spare = RocksSettings.spareMemory();
+    private static void checkMemory(long memory, long spare) {
         if (memory <= spare) return;
         logger.warn(
                 "'memory' of all engine configurations together is {} MiB, but the heap and 512 MiB"

@@ -8,6 +8,7 @@ import ch.qos.logback.classic.Logger;
 import ch.qos.logback.classic.spi.ILoggingEvent;
 import ch.qos.logback.core.read.ListAppender;
 import dev.petra.engine.BackgroundTask;
+import dev.petra.engine.EngineSettings;
 import dev.petra.engine.FileStatistics;
 import dev.petra.engine.StorageEngine;
 import dev.petra.engine.TableStore;
@@ -17,7 +18,9 @@ import dev.petra.engine.index.TermEntry;
 import dev.petra.engine.rocks.db.CompactionStoppedException;
 import dev.petra.engine.rocks.db.Database;
 import dev.petra.engine.rocks.db.ReopenableDatabase;
+import dev.petra.engine.rocks.db.RocksSettings;
 import dev.petra.engine.rocks.db.StoreLog;
+import dev.petra.engine.rocks.nativelib.NativeLibrary;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.file.Files;
@@ -495,6 +498,26 @@ class RocksEngineTest {
                 .isInstanceOf(ConfigurationException.class)
                 .hasMessageContaining("rocksdb_options")
                 .hasMessageContaining(named);
+    }
+
+    /** All configurations together, since each has its own. */
+    @Test
+    void moreMemoryThanThereIsIsWarnedOf() {
+        RocksSettings settings = RocksSettings.of(new EngineSettings(Map.of("memory", "64MiB")));
+        NativeLibrary.load(settings.nativeLibraryDirectory());
+        long spare = RocksEngine.MEMORY_IN_USE.get() + 100 * MIB;
+        Runnable opened = () -> new RocksEngine(settings, spare).close();
+        assertThat(Logged.by(RocksEngine.class, opened)).isEmpty();
+        RocksEngine first = new RocksEngine(settings, spare);
+        try {
+            assertThat(Logged.by(RocksEngine.class, opened))
+                    .singleElement()
+                    .asString()
+                    .contains("'memory'", (spare >> 20) + 28 + " MiB", (spare >> 20) + " MiB");
+        } finally {
+            first.close();
+        }
+        assertThat(Logged.by(RocksEngine.class, opened)).isEmpty();
     }
 
     /** One that is slowed down says so, with the table's name. */

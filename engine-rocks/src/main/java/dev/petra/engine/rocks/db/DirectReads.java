@@ -5,6 +5,8 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ConcurrentMap;
+import org.jspecify.annotations.Nullable;
 import org.rocksdb.EnvOptions;
 import org.rocksdb.Options;
 import org.rocksdb.RocksDBException;
@@ -20,11 +22,14 @@ import org.slf4j.LoggerFactory;
 public final class DirectReads {
     private static final Logger logger = LoggerFactory.getLogger(DirectReads.class);
 
+    /** Of all engines of the process. */
+    private static final ConcurrentMap<Object, Boolean> KNOWN = new ConcurrentHashMap<>();
+
     private final boolean wanted;
     private final Probe probe;
 
     /** By the number of the device, whose file system was tried. */
-    private final ConcurrentHashMap<Object, Boolean> known = new ConcurrentHashMap<>();
+    private final ConcurrentMap<Object, Boolean> known;
 
     /** Reads a file of RocksDB directly. */
     interface Probe {
@@ -42,12 +47,13 @@ public final class DirectReads {
      * @param wanted whether to read directly where it is possible
      */
     public DirectReads(boolean wanted) {
-        this(wanted, DirectReads::readDirectly);
+        this(wanted, DirectReads::readDirectly, KNOWN);
     }
 
-    DirectReads(boolean wanted, Probe probe) {
+    DirectReads(boolean wanted, Probe probe, ConcurrentMap<Object, Boolean> known) {
         this.wanted = wanted;
         this.probe = probe;
+        this.known = known;
     }
 
     /**
@@ -62,9 +68,17 @@ public final class DirectReads {
             Object device = Files.getAttribute(directory, "unix:dev");
             Boolean already = known.get(device);
             if (already != null) return already;
-            boolean possible = isPossible(directory);
-            known.put(device, possible);
-            return possible;
+            RocksDBException refusal = refusal(directory);
+            // Another engine may have tried it meanwhile, and said so.
+            if (known.putIfAbsent(device, refusal == null) == null && refusal != null)
+                logger.warn(
+                        "The file system of {} refuses direct reads ({}): data files on it are read"
+                            + " through the page cache, and blocks are in memory twice. Set"
+                            + " direct_reads: false to have no such warning, and consider a smaller"
+                            + " memory.",
+                        directory,
+                        refusal.getMessage());
+            return refusal == null;
         } catch (IOException | RocksDBException | UnsupportedOperationException e) {
             // Full, for one; whoever opens the store will say so.
             logger.debug("Cannot tell whether {} can be read directly", directory, e);
@@ -72,23 +86,17 @@ public final class DirectReads {
         }
     }
 
-    /** As RocksDB will do it. */
-    private boolean isPossible(Path directory) throws IOException, RocksDBException {
+    /** Why a file cannot be read as RocksDB will do it; null if it can. */
+    private @Nullable RocksDBException refusal(Path directory)
+            throws IOException, RocksDBException {
         Path file = Files.createTempFile(directory, "direct-reads", ".tmp");
         try {
             write(file);
             try {
                 probe.read(file);
-                return true;
+                return null;
             } catch (RocksDBException e) {
-                logger.warn(
-                        "The file system of {} refuses direct reads ({}): data files on it are read"
-                            + " through the page cache, and blocks are in memory twice. Set"
-                            + " direct_reads: false to have no such warning, and consider a smaller"
-                            + " memory.",
-                        directory,
-                        e.getMessage());
-                return false;
+                return e;
             }
         } finally {
             Files.deleteIfExists(file);

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.engine.rocks.db;
 
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicLong;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * How many bytes the indexes and filters of the data files of all stores of an engine take, and
@@ -13,9 +16,11 @@ import java.util.concurrent.atomic.AtomicLong;
  * and what is fetched stays small ({@code CutIndexBench}).
  */
 public final class IndexVolume {
+    private static final Logger logger = LoggerFactory.getLogger(IndexVolume.class);
+
     private final long limit;
     private final AtomicLong bytes = new AtomicLong();
-    private volatile boolean large;
+    private final AtomicBoolean large = new AtomicBoolean();
 
     /**
      * @param memory of the block cache and the write buffers, in bytes
@@ -27,11 +32,19 @@ public final class IndexVolume {
 
     /** A store has so many bytes more, or fewer. */
     void add(long change) {
-        if (bytes.addAndGet(change) > limit) large = true;
+        long all = bytes.addAndGet(change);
+        if (all <= limit || !large.compareAndSet(false, true)) return;
+        logger.info(
+                "The indexes and filters of the data files of all tables take {} MiB, and 'memory'"
+                    + " has {} MiB for them: files that are written from now on have theirs cut"
+                    + " into blocks, and a read may fetch some of these, too. With a larger memory"
+                    + " they stay whole from the next start on.",
+                all >> 20,
+                limit >> 20);
     }
 
     /** Whether it is, or was since the engine was started: options do not go to and fro. */
     boolean isLarge() {
-        return large;
+        return large.get();
     }
 }

@@ -10,6 +10,7 @@ import dev.petra.engine.StorageEngine;
 import dev.petra.engine.StoreSpec;
 import dev.petra.engine.TableStore;
 import dev.petra.engine.conformance.TestTable;
+import dev.petra.engine.rocks.Logged;
 import dev.petra.engine.rocks.Tables;
 import java.io.IOException;
 import java.nio.file.DirectoryStream;
@@ -19,6 +20,8 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ConcurrentMap;
 import org.apache.cassandra.db.Slices;
 import org.apache.cassandra.exceptions.ConfigurationException;
 import org.junit.jupiter.api.Test;
@@ -120,16 +123,56 @@ class DirectReadsTest {
                             assertThat(file).exists();
                             tried[0]++;
                             throw new RocksDBException("Invalid argument");
-                        });
+                        },
+                        new ConcurrentHashMap<>());
         assertThat(refused.in(directory)).isFalse();
         assertThat(refused.in(directory)).isFalse();
         assertThat(tried[0]).isOne();
         assertThat(directory).isEmptyDirectory();
-        DirectReads possible = new DirectReads(true, file -> tried[0]++);
+        DirectReads possible = reads(true, tried);
         assertThat(possible.in(directory)).isTrue();
         assertThat(directory).isEmptyDirectory();
-        assertThat(new DirectReads(false, file -> tried[0]++).in(directory)).isFalse();
+        assertThat(reads(false, tried).in(directory)).isFalse();
         assertThat(tried[0]).isEqualTo(2);
+    }
+
+    /** By whichever engine tried it. */
+    @Test
+    void aFileSystemThatRefusesThemIsWarnedOfOnce() throws IOException {
+        int[] tried = new int[1];
+        DirectReads.Probe probe =
+                file -> {
+                    tried[0]++;
+                    throw new RocksDBException("Invalid argument");
+                };
+        ConcurrentMap<Object, Boolean> known = new ConcurrentHashMap<>();
+        DirectReads one = new DirectReads(true, probe, known);
+        DirectReads other = new DirectReads(true, probe, known);
+        Path another = Files.createDirectory(directory.resolve("another"));
+        List<String> warnings =
+                Logged.by(
+                        DirectReads.class,
+                        () -> {
+                            for (DirectReads reads : List.of(one, one, other)) {
+                                assertThat(reads.in(directory)).isFalse();
+                                assertThat(reads.in(another)).isFalse();
+                            }
+                        });
+        assertThat(warnings)
+                .singleElement()
+                .asString()
+                .contains(directory.toString(), "Invalid argument", "direct_reads: false");
+        assertThat(tried[0]).isOne();
+    }
+
+    @Test
+    void aFileSystemThatCanIsNotWarnedOf() {
+        DirectReads possible = reads(true, new int[1]);
+        assertThat(Logged.by(DirectReads.class, () -> possible.in(directory))).isEmpty();
+    }
+
+    private static DirectReads reads(boolean wanted, int[] tried) {
+        return new DirectReads(wanted, file -> tried[0]++, new ConcurrentHashMap<>());
     }
 
     @Test
@@ -154,7 +197,7 @@ class DirectReadsTest {
         DirectReads reads = new DirectReads(true);
         assertThat(reads.in(directory.resolve("missing"))).isFalse();
         int[] tried = new int[1];
-        DirectReads counted = new DirectReads(true, file -> tried[0]++);
+        DirectReads counted = reads(true, tried);
         Path file = Files.createFile(directory.resolve("file"));
         assertThat(counted.in(file)).isFalse();
         assertThat(counted.in(directory)).isTrue();
