@@ -97,10 +97,10 @@ public final class Database implements AutoCloseable {
     /** The same for whoever reads everything once: the block cache is left to others. */
     public final ReadOptions asideOptions;
 
-    /** Not waiting for room: the caller decides how long to wait. Not synced, synced. */
+    /** Not waiting for room: the caller decides how long to wait. Not synced. */
     public final WriteOptions writeOptions;
 
-    /** The same as {@link #writeOptions} without a log. */
+    /** The same, synced; as {@link #writeOptions} without a log. */
     public final WriteOptions syncedWriteOptions;
 
     /** Added to under its own lock. */
