@@ -369,6 +369,17 @@ final class JoinPoints {
                     // if (done != null) return done;
                     // try { ... } finally { NodetoolHooks.afterSSTables(this); }
                     at(CFS, "forceCleanup", NODETOOL_ADVICE + "Cleanup", "int"),
+                    // first line: NodetoolHooks.cleanupOfOne(cfs);
+                    // try { ... } finally { NodetoolHooks.afterSSTables(cfs); }
+                    at(
+                            COMPACTIONS,
+                            "doCleanupOne",
+                            NODETOOL_ADVICE + "CleanupOfOne",
+                            CFS,
+                            CASSANDRA + "db.lifecycle.LifecycleTransaction",
+                            COMPACTIONS + "$CleanupStrategy",
+                            "java.util.Collection",
+                            "boolean"),
                     // first lines: var done = NodetoolHooks.garbageCollect(this);
                     // if (done != null) return done;
                     at(
@@ -398,13 +409,19 @@ final class JoinPoints {
                             "boolean",
                             CASSANDRA + "io.sstable.IScrubber$Options",
                             "int"),
+                    // first line: NodetoolHooks.forceCompact(this);
+                    // try { ... } finally { NodetoolHooks.afterForceCompact(this); }
+                    at(
+                            CFS,
+                            "forceCompactionKeysIgnoringGcGrace",
+                            NODETOOL_ADVICE + "ForceCompact",
+                            STRINGS),
 
                     // nodetool and JMX operations that are refused; first line of each:
                     // NodetoolHooks.refuse(this, "<name of the method>");
 
                     refused("relocateSSTables", "int"),
                     refused("forceCompactionForKey", CASSANDRA + "db.DecoratedKey"),
-                    refused("forceCompactionKeysIgnoringGcGrace", STRINGS),
                     refused("getSSTablesForKey", STRING, "boolean"),
                     refused("getSSTablesForKeyWithLevel", STRING, "boolean"),
                     refused("setCompactionThresholds", "int", "int"),

@@ -181,9 +181,28 @@ public final class NodetoolHooks {
         Shadows.shrinkingBegins(cfs);
     }
 
+    /** Before Cassandra cleans up one SSTable; {@link #afterSSTables} follows. */
+    public static void cleanupOfOne(ColumnFamilyStore cfs) {
+        Shadows.shrinkingBegins(cfs);
+    }
+
     /** When Cassandra has cleaned up or scrubbed SSTables, or failed to. */
     public static void afterSSTables(ColumnFamilyStore cfs) {
         Shadows.shrinkingEnds(cfs);
+    }
+
+    /**
+     * Before Cassandra purges deletions of some partitions whose grace has not passed; {@link
+     * #afterForceCompact} follows. Refused as others are.
+     */
+    public static void forceCompact(ColumnFamilyStore cfs) {
+        refuse(cfs, UnsupportedOperation.forceCompactionKeysIgnoringGcGrace.name());
+        Shadows.shrinkingBegins(cfs);
+    }
+
+    /** When it has, or failed to. */
+    public static void afterForceCompact(ColumnFamilyStore cfs) {
+        Shadows.purged(cfs, "forcecompact has purged deletions before their grace has passed");
     }
 
     /**

@@ -258,7 +258,8 @@ final class Takeover {
                     shadow.end();
                 } else if (Shadows.isShrinking(cfs))
                     // A TRUNCATE would be refused half-way.
-                    TableLifecycle.waits(cfs, "a TRUNCATE, cleanup or scrub of it is not over");
+                    TableLifecycle.waits(
+                            cfs, "a TRUNCATE, cleanup, scrub or forcecompact of it is not over");
                 else switchMemtable();
             }
         } catch (RuntimeException | FSError e) {

@@ -120,7 +120,8 @@ public final class Shadow {
         if (now == null) return state;
         if (promoted) return "becomes the table, see petra.migrations";
         if (now.isCaughtUp()) return "caught up";
-        if (Shadows.isShrinking(cfs)) return "waits until cleanup or scrub of the table is over";
+        if (Shadows.isShrinking(cfs))
+            return "waits until cleanup, scrub or forcecompact of the table is over";
         return now.hasBegun() ? "copying" : "beginning";
     }
 

@@ -278,7 +278,7 @@ class ShadowComparison extends TableComparison {
         while (!copy.isCaughtUp()) {
             state(
                     Shadows.isShrinking(cfs)
-                            ? "waits until cleanup or scrub of the table is over"
+                            ? "waits until cleanup, scrub or forcecompact of the table is over"
                             : "waits until the shadow has copied what a stream or an import has"
                                     + " brought");
             TimeUnit.MILLISECONDS.sleep(WAIT_MILLIS);

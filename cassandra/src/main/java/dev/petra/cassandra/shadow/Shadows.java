@@ -56,7 +56,7 @@ public final class Shadows {
     /** Those that have ended, and may be on disk yet. */
     private static final Map<TableId, Shadow> former = new ConcurrentHashMap<>();
 
-    /** Tables that are truncated, cleaned up or scrubbed, and how many times at once. */
+    /** Tables that {@link #shrinkingBegins lose something}, and how many times at once. */
     private static final Map<ColumnFamilyStore, Integer> shrinking = new ConcurrentHashMap<>();
 
     private static final PurgeRules rules = new PurgeRules();
@@ -273,6 +273,17 @@ public final class Shadows {
      */
     public static void shrinkingBegins(ColumnFamilyStore cfs) {
         shrinking.merge(cfs, 1, Integer::sum);
+    }
+
+    /**
+     * The end of {@link #shrinkingBegins} where the table may have purged what the copy has: the
+     * next one takes what is left.
+     */
+    public static void purged(ColumnFamilyStore cfs, String reason) {
+        Shadow shadow = find(cfs);
+        // First: nothing is compared between the two.
+        if (shadow != null) shadow.dropOut(reason);
+        shrinkingEnds(cfs);
     }
 
     /** The end of {@link #shrinkingBegins}. */

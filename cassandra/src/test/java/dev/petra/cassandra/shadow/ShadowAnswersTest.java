@@ -186,7 +186,7 @@ class ShadowAnswersTest {
     void notWhatHasNotCaughtUpOrIsOver() {
         Shadows.shrinkingBegins(cfs);
         assertThat(isAnswered()).isFalse();
-        assertThat(shadow.answers()).startsWith("no: waits until cleanup or scrub");
+        assertThat(shadow.answers()).startsWith("no: waits until cleanup, scrub");
         Shadows.shrinkingEnds(cfs);
         assertThat(isAnswered()).isTrue();
         meanwhile = () -> copy.end("the table is being truncated");

@@ -58,6 +58,7 @@ import org.apache.cassandra.io.sstable.metadata.MetadataCollector;
 import org.apache.cassandra.io.util.File;
 import org.apache.cassandra.notifications.SSTableAddedNotification;
 import org.apache.cassandra.notifications.SSTableListChangedNotification;
+import org.apache.cassandra.schema.TableId;
 import org.apache.cassandra.schema.TableMetadata;
 import org.apache.cassandra.schema.TableMetadataRef;
 import org.apache.cassandra.service.ActiveRepairService;
@@ -270,10 +271,44 @@ class ShadowCopyTest {
         assertThat(NodetoolHooks.cleanup(copy.cfs)).isNull();
         assertThat(copy.isCaughtUp()).isFalse();
         NodetoolHooks.scrub(copy.cfs);
+        NodetoolHooks.cleanupOfOne(copy.cfs);
+        NodetoolHooks.afterSSTables(copy.cfs);
         NodetoolHooks.afterSSTables(copy.cfs);
         assertThat(copy.isCaughtUp()).isFalse();
         NodetoolHooks.afterSSTables(copy.cfs);
         assertThat(copy.isCaughtUp()).isTrue();
+    }
+
+    /** As by JMX, of which nothing else says when it begins. */
+    @Test
+    void cleanupOfOneSSTableHoldsUpComparisonsAsWell() {
+        NodetoolHooks.cleanupOfOne(copy.cfs);
+        assertThat(copy.arrivalsIfCaughtUp()).isEqualTo(ShadowCopy.NOT_CAUGHT_UP);
+        changed(List.of(first), List.of(sstable(2)), OperationType.CLEANUP);
+        NodetoolHooks.afterSSTables(copy.cfs);
+        assertThat(copy.end()).matches(end -> !end.isFault());
+        assertThat(Shadows.isShrinking(copy.cfs)).isFalse();
+    }
+
+    /** Else what it purges in the table alone would be reported as different. */
+    @Test
+    void forcecompactHoldsUpComparisonsAndHasTheCopyMadeAnew() {
+        // What it says of how the table purges stays for as long as the JVM.
+        HollowShadow.become(cfs, TABLE.unbuild().id(TableId.generate()).build());
+        Shadow shadow = HollowShadow.of(cfs, false);
+        HollowShadow.has(shadow, copy);
+        HollowShadow.register(shadow);
+        try {
+            NodetoolHooks.forceCompact(cfs);
+            assertThat(copy.isCaughtUp()).isFalse();
+            assertThat(copy.isOver()).isFalse();
+            NodetoolHooks.afterForceCompact(cfs);
+        } finally {
+            HollowShadow.unregister(shadow);
+        }
+        assertThat(copy.end())
+                .matches(end -> !end.isFault() && end.reason().startsWith("forcecompact"));
+        assertThat(Shadows.isShrinking(cfs)).isFalse();
     }
 
     /** One is among the table's before the copy is told of it. */

@@ -83,6 +83,20 @@ final class NodetoolAdvice {
         }
     }
 
+    static final class CleanupOfOne {
+        private CleanupOfOne() {}
+
+        @Advice.OnMethodEnter
+        static void enter(@Advice.Argument(0) ColumnFamilyStore cfs) {
+            NodetoolHooks.cleanupOfOne(cfs);
+        }
+
+        @Advice.OnMethodExit(onThrowable = Throwable.class)
+        static void exit(@Advice.Argument(0) ColumnFamilyStore cfs) {
+            NodetoolHooks.afterSSTables(cfs);
+        }
+    }
+
     static final class Scrub {
         private Scrub() {}
 
@@ -94,6 +108,20 @@ final class NodetoolAdvice {
         @Advice.OnMethodExit(onThrowable = Throwable.class)
         static void exit(@Advice.This ColumnFamilyStore cfs) {
             NodetoolHooks.afterSSTables(cfs);
+        }
+    }
+
+    static final class ForceCompact {
+        private ForceCompact() {}
+
+        @Advice.OnMethodEnter
+        static void enter(@Advice.This ColumnFamilyStore cfs) {
+            NodetoolHooks.forceCompact(cfs);
+        }
+
+        @Advice.OnMethodExit(onThrowable = Throwable.class)
+        static void exit(@Advice.This ColumnFamilyStore cfs) {
+            NodetoolHooks.afterForceCompact(cfs);
         }
     }
 
