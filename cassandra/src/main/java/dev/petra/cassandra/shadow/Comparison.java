@@ -8,6 +8,7 @@ import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.concurrent.TimeUnit;
 import java.util.function.Predicate;
 import java.util.function.Supplier;
 import java.util.stream.Collectors;
@@ -69,6 +70,13 @@ final class Comparison {
          * one a tombstone before it met the other. Either hides the same.
          */
         TIE("tie of an expired cell"),
+
+        /**
+         * Only the shadow has a deletion whose grace has passed by its timestamp, and by its second
+         * has not: it was written more than once, and the table has kept it of an earlier second,
+         * and purged it. It hides nothing in either answer.
+         */
+        PURGED_TIE("tie of deletions of which one was purged"),
 
         /**
          * The bytes of clustering values differ that the type takes for equal: whose of several
@@ -172,6 +180,9 @@ final class Comparison {
             return ByteBufferUtil.bytesToHex(first) + "… (" + bytes.remaining() + " bytes)";
         }
     }
+
+    /** How long behind its timestamp a deletion may be written again, by whoever tries again. */
+    private static final long MOST_OF_A_REPETITION = TimeUnit.HOURS.toSeconds(1);
 
     private static final int SHOWN_BYTES = 64;
     private static final int SHOWN_FACTS = 20;
@@ -290,6 +301,7 @@ final class Comparison {
         Outcome partition =
                 difference(
                         () -> "the partition's deletion",
+                        left,
                         right,
                         deletion(Subject.PARTITION_DELETION, left.whole()),
                         deletion(Subject.PARTITION_DELETION, right.whole()));
@@ -297,6 +309,7 @@ final class Comparison {
         Outcome statics =
                 difference(
                         () -> "the static row",
+                        left,
                         right,
                         facts(ofLeft(left.statics, right.statics), left.whole()),
                         facts(right.statics, right.whole()));
@@ -308,7 +321,7 @@ final class Comparison {
             Row inRight = takeAt(at, right);
             Facts ofLeft = facts(ofLeft(inLeft, inRight), left);
             Facts ofRight = facts(inRight, right);
-            Outcome rows = difference(() -> "row " + shown(at), right, ofLeft, ofRight);
+            Outcome rows = difference(() -> "row " + shown(at), left, right, ofLeft, ofRight);
             if (rows != null) return rows;
             ClusteringPrefix<?> one = ofLeft.clustering;
             ClusteringPrefix<?> other = ofRight.clustering;
@@ -338,6 +351,7 @@ final class Comparison {
         if (left.open().markedForDeleteAt() == right.open().markedForDeleteAt()) return null;
         return difference(
                 () -> "range deletion from " + shown(at),
+                left,
                 right,
                 deletion(Subject.RANGE_DELETION, left.open()),
                 deletion(Subject.RANGE_DELETION, right.open()));
@@ -619,6 +633,29 @@ final class Comparison {
     }
 
     /**
+     * Whether a deletion that only the shadow has is of those of which the engine keeps the later
+     * second and the table may have kept an earlier one: of a range, or of a cell. The earlier is
+     * not known, but nobody writes a deletion before its timestamp: so its grace may have passed
+     * only if that of the timestamp has. Of most deletions both are one second, and then this is
+     * never so while the shadow's may not be purged.
+     */
+    private boolean mayBePurgedTie(Fact fact, Side table, Facts ofTable, Facts ofShadow) {
+        Cell<?> cell = ofShadow.gone.get(fact.subject());
+        boolean isOfSeveralSeconds =
+                cell == null
+                        ? fact.subject().equals(Subject.RANGE_DELETION)
+                        : !cell.column().isCounterColumn();
+        long written = TimeUnit.MICROSECONDS.toSeconds(fact.timestamp());
+        return fact.isDeletion()
+                && isOfSeveralSeconds
+                // Whose own would be gone as well; and the shadow has lost none that is newer.
+                && table.purged() == Long.MIN_VALUE
+                && ofTable.purgedOver(fact.subject()) == Long.MIN_VALUE
+                && written < gcBefore
+                && fact.localDeletionTime() - written <= MOST_OF_A_REPETITION;
+    }
+
+    /**
      * How the two differ at a place, or null. What is undecided is noted, and is not a difference.
      *
      * <p>Of a cell that lives on one side nothing is undecided by a tie: the other's tombstone may
@@ -627,10 +664,11 @@ final class Comparison {
      * <p>Of what is late only the table's side can be excused. It purges, and the shadow does not:
      * all that the table says, and all that hides older data there, the shadow has as well. So a
      * fact of the table is hidden in the shadow if the table has purged what hid it; and a fact of
-     * the shadow alone was lost by the table, or was not hidden by the engine as it should be.
+     * the shadow alone was lost by the table, or was not hidden by the engine as it should be. Only
+     * a deletion {@link #mayBePurgedTie of several seconds} the table may have purged by another.
      */
     private @Nullable Outcome difference(
-            Supplier<String> where, Side shadow, Facts ofLeft, Facts ofRight) {
+            Supplier<String> where, Side table, Side shadow, Facts ofLeft, Facts ofRight) {
         boolean isRepeated = ofLeft.isRepeated || ofRight.isRepeated;
         boolean isAlikeLive =
                 ofLeft.isLive == ofRight.isLive || ofLeft.mayLackCells || ofRight.mayLackCells;
@@ -648,6 +686,15 @@ final class Comparison {
             left.removeIf(isTied);
             right.removeIf(isTied);
         }
+        // Where nothing else differs: it may hide what the table shows.
+        boolean isPurgedTie =
+                !isOneSided
+                        && isAlikeLive
+                        && left.isEmpty()
+                        && !right.isEmpty()
+                        && right.stream()
+                                .allMatch(fact -> mayBePurgedTie(fact, table, ofLeft, ofRight));
+        if (isPurgedTie) right.clear();
         Predicate<Fact> isLate =
                 fact ->
                         fact.timestamp()
@@ -661,15 +708,12 @@ final class Comparison {
                                         || (ofLeft.isLive
                                                 && ofLeft.others.stream().allMatch(isLate)));
         if (!isRepeated && isExcused) {
-            if (undecided == null)
-                undecided =
-                        Outcome.undecided(
-                                !isOneSided && left.isEmpty() && isAlikeLive
-                                        ? Undecided.TIE
-                                        : Undecided.LATE,
-                                where.get(),
-                                text(onlyLeft),
-                                text(onlyRight));
+            if (undecided == null) {
+                Undecided why = Undecided.LATE;
+                if (isPurgedTie) why = Undecided.PURGED_TIE;
+                else if (!isOneSided && left.isEmpty() && isAlikeLive) why = Undecided.TIE;
+                undecided = Outcome.undecided(why, where.get(), text(onlyLeft), text(onlyRight));
+            }
             return null;
         }
         boolean haveTexts = !isRepeated && !(onlyLeft.isEmpty() && onlyRight.isEmpty());

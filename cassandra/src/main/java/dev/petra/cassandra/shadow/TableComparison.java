@@ -58,8 +58,9 @@ public abstract class TableComparison {
         TOO_LONG("could not be read within read_request_timeout"),
         UNDECIDED(
                 "differ only as Cassandra's replicas may, by what is not newer than a deletion past"
-                        + " gc_grace_seconds, by since when an expired cell is gone, or by the"
-                        + " bytes of equal clustering values"),
+                        + " gc_grace_seconds, by since when an expired cell is gone, by the second"
+                        + " of a deletion that the table has purged, or by the bytes of equal"
+                        + " clustering values"),
         UNREADABLE("could not be read, see the log"),
         MISSING_OR_PURGED(
                 "lack something that is missing or was purged since: the snapshot is older than the"

@@ -11,6 +11,7 @@ import dev.petra.engine.conformance.TestTable;
 import dev.petra.engine.conformance.UpdateBuilder;
 import java.math.BigDecimal;
 import java.util.List;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Function;
 import java.util.stream.Stream;
@@ -502,6 +503,93 @@ class ComparisonTest {
         differ(
                 deleted(5, NOW - 50).row(1).liveness().end(),
                 deleted(5, NOW - 40).at(9).deleteRow(1));
+    }
+
+    private static long micros(long second) {
+        return TimeUnit.SECONDS.toMicros(second);
+    }
+
+    /** Each deletion of which the table may have kept another second than the shadow. */
+    private static List<UpdateBuilder> ofSeveralSeconds(long timestamp, long second) {
+        return List.of(
+                deleted(timestamp, second),
+                expiring(timestamp, second, 10),
+                update().at(timestamp).now(second).row(1).remove("m", "x").end(),
+                update().at(timestamp).now(second).deleteRange(TABLE.from(1), TABLE.to(5)));
+    }
+
+    /** As of a client that had no answer, and has sent a statement again with its timestamp. */
+    @Test
+    void aDeletionThatTheTableHasPurgedByAnEarlierSecondIsUndecided() {
+        for (long written : new long[] {NOW - GRACE - 1, NOW - GRACE - 3_597})
+            for (UpdateBuilder twice : ofSeveralSeconds(micros(written), NOW - GRACE + 3)) {
+                PartitionUpdate ofShadow = twice.build();
+                Comparison.Outcome outcome = compare(update().build(), ofShadow, TABLE.all());
+                assertThat(outcome.result()).isEqualTo(Comparison.Result.UNDECIDED);
+                assertThat(outcome.kind())
+                        .isEqualTo("undecided: tie of deletions of which one was purged");
+                assertThat(outcome.table()).isEmpty();
+                assertThat(outcome.shadow()).isNotEmpty();
+                // What the shadow lacks it has lost: it purges nothing.
+                assertThat(compare(ofShadow, update().build(), TABLE.all()).result())
+                        .isEqualTo(Comparison.Result.DIFFERENT);
+            }
+    }
+
+    @Test
+    void noOtherDeletionPassesForOneThatTheTableHasPurged() {
+        long purged = micros(NOW - GRACE - 3);
+        long kept = NOW - GRACE + 3;
+        for (List<UpdateBuilder> each :
+                List.of(
+                        // Written once, or for the first time when its grace has not passed.
+                        ofSeveralSeconds(micros(kept), kept),
+                        ofSeveralSeconds(micros(NOW - GRACE), kept),
+                        // Longer after its timestamp than anybody tries again.
+                        ofSeveralSeconds(micros(kept - 3_601), kept),
+                        // The timestamp is none of a clock.
+                        ofSeveralSeconds(5, kept),
+                        ofSeveralSeconds(-1, kept),
+                        ofSeveralSeconds(Long.MAX_VALUE, kept),
+                        // Of which both sides keep the same second.
+                        List.of(
+                                update().at(purged).now(kept).deletePartition(),
+                                update().at(purged).now(kept).deleteRow(1),
+                                update().at(purged).now(kept).row(1).clear("m").end())))
+            for (UpdateBuilder ofShadow : each) isDifferent(update(), ofShadow.build());
+        for (UpdateBuilder ofTable :
+                List.of(
+                        // It hides something there.
+                        update().at(purged - 1).row(1).set("v", "a").put("m", "x", "y").end(),
+                        update().at(purged - 1).row(1).unset("v").remove("m", "x").end(),
+                        // A newer one hides it there, which the shadow has lost.
+                        update().at(purged + 1).now(LONG_AGO).deletePartition(),
+                        // Which the table would have purged with it.
+                        update().at(purged - 1).now(LONG_AGO).deletePartition())) {
+            PartitionUpdate left = ofTable.build();
+            for (UpdateBuilder ofShadow : ofSeveralSeconds(purged, kept))
+                assertThat(compare(left, ofShadow.build(), TABLE.all()).result())
+                        .isEqualTo(Comparison.Result.DIFFERENT);
+        }
+        PartitionUpdate cell = deleted(purged, kept).build();
+        isDifferent(update().at(purged - 1).now(LONG_AGO).row(1).unset("v").end(), cell);
+        isDifferent(update().at(purged + 1).now(LONG_AGO).deleteRow(1), cell);
+        for (UpdateBuilder beside : ofSeveralSeconds(purged, kept))
+            isDifferent(update(), beside.at(5).now(NOW).ttl(0).row(7).liveness().end().build());
+        TestTable counters =
+                TestTable.of("CREATE TABLE t (k text, c int, n counter, PRIMARY KEY (k, c))");
+        PartitionUpdate counter =
+                counters.update("k").at(purged).now(kept).row(1).unset("n").end().build();
+        Comparison comparison =
+                new Comparison(counters.metadata(), counters.all(), NOW, NOW - GRACE, false);
+        assertThat(
+                        comparison
+                                .compare(
+                                        counters.update("k").build().unfilteredIterator(),
+                                        counter.unfilteredIterator(),
+                                        10)
+                                .result())
+                .isEqualTo(Comparison.Result.DIFFERENT);
     }
 
     private static UpdateBuilder late() {
