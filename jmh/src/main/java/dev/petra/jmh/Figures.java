@@ -9,10 +9,6 @@ import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import org.HdrHistogram.Histogram;
-import org.openjdk.jmh.results.BenchmarkResult;
-import org.openjdk.jmh.results.IterationResult;
-import org.openjdk.jmh.results.Result;
-import org.openjdk.jmh.results.RunResult;
 
 /** What came of the measurements, and the rates that follow from it. */
 final class Figures {
@@ -56,35 +52,6 @@ final class Figures {
     }
 
     /**
-     * Takes over what JMH says of a measurement: one value of each metric, since the iterations
-     * have a JVM in common and do not stand for measurements of their own. It is the maximum of
-     * maxima, and else the mean, so that work in bursts counts.
-     */
-    void take(Run run, RunResult result) {
-        Figures iterations = new Figures();
-        for (BenchmarkResult fork : result.getBenchmarkResults()) {
-            if (run.operation().equals("scan")) takeScans(run, fork.getPrimaryResult());
-            for (IterationResult iteration : fork.getIterationResults()) {
-                iteration
-                        .getSecondaryResults()
-                        .forEach((name, second) -> iterations.takeSecondary(run, name, second));
-            }
-        }
-        for (Figure figure : iterations.all())
-            add(run, figure.metric(), figure.unit(), together(figure));
-    }
-
-    private static double together(Figure iterations) {
-        String metric = iterations.metric();
-        if (metric.startsWith("longest ") || metric.endsWith("max")) return iterations.max();
-        return iterations.values().stream().mapToDouble(value -> value).average().orElseThrow();
-    }
-
-    private void takeScans(Run run, Result<?> primary) {
-        add(run, "mean", "ms", primary.getScore());
-    }
-
-    /**
      * Takes over the times of a closed loop, each of a request.
      *
      * @param histograms where the round's are
@@ -106,15 +73,6 @@ final class Figures {
                         times.getValueAtPercentile(percentile) / 1000.0);
         }
         if (count > 0) add(run, "mean", "us", nanos / count / 1000);
-    }
-
-    private void takeSecondary(Run run, String name, Result<?> result) {
-        if (name.contains("gc.alloc.rate.norm")) {
-            // Of the benchmark's own process, which only there is the engine's.
-            if (!run.level().isRemote() && run.isTimedByJmh())
-                add(run, "allocated", "B/op", result.getScore());
-        } else if (!name.contains("gc.") && !name.matches("(.*:)?p[01]\\.\\d+"))
-            add(run, name, result.getScoreUnit(), result.getScore());
     }
 
     /**

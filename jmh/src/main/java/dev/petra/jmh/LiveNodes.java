@@ -14,7 +14,6 @@ import java.util.SplittableRandom;
 import java.util.function.Consumer;
 import org.HdrHistogram.Histogram;
 import org.jspecify.annotations.Nullable;
-import org.openjdk.jmh.results.ScalarResult;
 
 /**
  * The nodes of all engines, side by side, which one client asks in turns. Between the rounds
@@ -232,7 +231,7 @@ final class LiveNodes implements AutoCloseable {
 
     private void openLoop(Node node, Run run, int round, int percent, Figures into, Figures known)
             throws IOException {
-        String at = StoreBenchmark.at(percent);
+        String at = OpenLoop.at(percent);
         double rate = known.rate(run) / StoreBenchmark.OF_CLOSED_LOOP * percent / 100;
         into.add(run, "rate" + at, "ops/s", rate);
         Taken taken = new Taken(node, run, at, into);
@@ -300,9 +299,9 @@ final class LiveNodes implements AutoCloseable {
 
         void end(long operations) throws IOException {
             Probe probe = node.access.probe();
-            for (ScalarResult figure :
-                    StallProfiler.figures(probe, from, probe.now(), Math.max(1, operations)))
-                into.add(run, figure.getLabel() + at, figure.getScoreUnit(), figure.getScore());
+            for (Stalls.Value figure :
+                    Stalls.figures(probe, from, probe.now(), Math.max(1, operations)))
+                into.add(run, figure.metric() + at, figure.unit(), figure.value());
             ClientAccess.Shadowed now = node.access.shadowed();
             if (shadowed != null && now != null) {
                 into.add(

@@ -13,6 +13,9 @@ import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 import org.openjdk.jmh.profile.GCProfiler;
+import org.openjdk.jmh.results.BenchmarkResult;
+import org.openjdk.jmh.results.IterationResult;
+import org.openjdk.jmh.results.Result;
 import org.openjdk.jmh.results.RunResult;
 import org.openjdk.jmh.runner.Runner;
 import org.openjdk.jmh.runner.RunnerException;
@@ -113,8 +116,43 @@ record Measurement(BenchOptions options, Path work, @Nullable MemoryLimit limite
         if (results.size() != 1)
             throw new IllegalStateException(
                     run.name() + " gave no result; see " + options.out + "/logs");
-        figures.take(run, results.iterator().next());
+        take(run, results.iterator().next(), figures);
         if (run.isClosedLoop()) figures.takeTimes(run, options.histograms(), round);
+    }
+
+    /**
+     * Takes over what JMH says of a measurement: one value of each metric, since the iterations
+     * have a JVM in common and do not stand for measurements of their own. It is the maximum of
+     * maxima, and else the mean, so that work in bursts counts.
+     */
+    private static void take(Run run, RunResult result, Figures figures) {
+        Figures iterations = new Figures();
+        for (BenchmarkResult fork : result.getBenchmarkResults()) {
+            if (run.operation().equals("scan"))
+                figures.add(run, "mean", "ms", fork.getPrimaryResult().getScore());
+            for (IterationResult iteration : fork.getIterationResults()) {
+                iteration
+                        .getSecondaryResults()
+                        .forEach((name, second) -> takeSecondary(run, name, second, iterations));
+            }
+        }
+        for (Figure figure : iterations.all())
+            figures.add(run, figure.metric(), figure.unit(), together(figure));
+    }
+
+    private static double together(Figure iterations) {
+        String metric = iterations.metric();
+        if (metric.startsWith("longest ") || metric.endsWith("max")) return iterations.max();
+        return iterations.values().stream().mapToDouble(value -> value).average().orElseThrow();
+    }
+
+    private static void takeSecondary(Run run, String name, Result<?> result, Figures into) {
+        if (name.contains("gc.alloc.rate.norm")) {
+            // Of the benchmark's own process, which only there is the engine's.
+            if (!run.level().isRemote() && run.isTimedByJmh())
+                into.add(run, "allocated", "B/op", result.getScore());
+        } else if (!name.contains("gc.") && !name.matches("(.*:)?p[01]\\.\\d+"))
+            into.add(run, name, result.getScoreUnit(), result.getScore());
     }
 
     /** Of this comparison. */

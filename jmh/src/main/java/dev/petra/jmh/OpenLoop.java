@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.jmh;
 
+import java.util.List;
 import java.util.SplittableRandom;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
@@ -24,6 +25,9 @@ final class OpenLoop {
     /** As many may be waiting at once. */
     static final int CLIENTS = 16;
 
+    /** Rates besides the usual one, in percent of the slowest engine's closed loop. */
+    static final List<Integer> SWEEP = List.of(25, 50, 75, 100, 125, 150, 200);
+
     /** Into how many pieces the time of a run is cut. */
     static final int SLOTS = 200;
 
@@ -44,6 +48,11 @@ final class OpenLoop {
 
     /** When {@link #end} was called. */
     private volatile long last = Long.MAX_VALUE;
+
+    /** How the metrics of a rate of {@link #SWEEP} end. */
+    static String at(int percent) {
+        return " at " + percent + " %";
+    }
 
     /**
      * @param readShare 0 to 1

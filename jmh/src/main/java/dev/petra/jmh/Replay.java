@@ -23,7 +23,6 @@ import java.util.Map;
 import java.util.Random;
 import java.util.concurrent.Callable;
 import org.HdrHistogram.Histogram;
-import org.openjdk.jmh.results.ScalarResult;
 import picocli.CommandLine;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Mixin;
@@ -335,8 +334,8 @@ public final class Replay implements Callable<Integer> {
             Histogram writes = pace.writes();
             long answered = reads.getTotalCount() + writes.getTotalCount();
             if (answered > 0)
-                for (ScalarResult figure : StallProfiler.figures(probe, from, to, answered))
-                    figures.add(run, figure.getLabel(), figure.getScoreUnit(), figure.getScore());
+                for (Stalls.Value figure : Stalls.figures(probe, from, to, answered))
+                    figures.add(run, figure.metric(), figure.unit(), figure.value());
             if (pace.rate() > 0) figures.add(run, "rate", "ops/s", pace.rate());
             double seconds = (to.millis() - from.millis()) / 1000.0;
             latencies(run, "read", reads, seconds);

@@ -444,8 +444,8 @@ final class Report {
     /** Of each engine, microseconds by requests a second, from the open loop's other rates. */
     private static Map<String, NavigableMap<Double, Double>> sweep(Map<String, List<Figure>> rows) {
         Map<String, NavigableMap<Double, Double>> curves = new LinkedHashMap<>();
-        for (int percent : StoreBenchmark.SWEEP) {
-            String at = StoreBenchmark.at(percent);
+        for (int percent : OpenLoop.SWEEP) {
+            String at = OpenLoop.at(percent);
             for (Figure rate : rows.getOrDefault("throughput" + at + " (ops/s)", List.of()))
                 of(rate.engine(), rows.getOrDefault("P99" + at + " (us)", List.of()))
                         .ifPresent(

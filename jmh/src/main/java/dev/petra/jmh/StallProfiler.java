@@ -4,8 +4,6 @@ package dev.petra.jmh;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.List;
-import java.util.function.ToLongFunction;
-import java.util.stream.LongStream;
 import org.HdrHistogram.Histogram;
 import org.jspecify.annotations.Nullable;
 import org.openjdk.jmh.infra.BenchmarkParams;
@@ -108,87 +106,10 @@ public final class StallProfiler implements InternalProfiler {
             if (process == null || from == null) return List.of();
             Probe.Moment to = stopped == null ? process.now() : stopped;
             long done = operations > 0 ? operations : result.getMetadata().getMeasuredOps();
-            return figures(process, from, to, Math.max(1, done));
+            List<ScalarResult> results = new ArrayList<>(more);
+            for (Stalls.Value value : Stalls.figures(process, from, to, Math.max(1, done)))
+                results.add(result(value.metric(), value.value(), value.unit()));
+            return results;
         }
-    }
-
-    /** What happened between two moments, of all processes and where there are several of each. */
-    static List<ScalarResult> figures(
-            Probe process, Probe.Moment from, Probe.Moment to, long done) {
-        int count = process.processes().size();
-        List<Probe.Pause> pauses = process.pauses(from, to);
-        List<Probe.Wait> waits = process.allocationStalls(from, to);
-        long[] stalled = new long[count];
-        for (int i = 0; i < count; i++) {
-            int node = i;
-            stalled[i] =
-                    Probe.union(waits.stream().filter(wait -> wait.process() == node).toList())
-                            + to.processes().get(i).stalledNanos()
-                            - from.processes().get(i).stalledNanos();
-        }
-        for (Probe.Pause pause : pauses) stalled[pause.process()] += pause.nanos();
-        double wall = Math.max(1, to.millis() - from.millis());
-        List<ScalarResult> figures = new ArrayList<>(more);
-        long all = LongStream.of(stalled).sum();
-        figures.add(result("stall", 100 * all / 1e6 / wall / count, "%"));
-        // A closed loop has no rate: whoever serves fewer requests also stalls less of the time.
-        figures.add(result("stall for a request", all / 1e3 / done, "us"));
-        long stopped = pauses.stream().mapToLong(Probe.Pause::nanos).sum();
-        figures.add(result("safepoints", 100 * stopped / 1e6 / wall / count, "%"));
-        figures.add(result("longest pause", longest(pauses, Probe.Pause::nanos), "ms"));
-        figures.add(
-                result(
-                        "longest time to a safepoint",
-                        longest(pauses, Probe.Pause::reachingNanos),
-                        "ms"));
-        figures.add(
-                result(
-                        "allocation stalls, all threads",
-                        waits.stream().mapToLong(Probe.Wait::nanos).sum() / 1e6 / wall * 1000,
-                        "ms/s"));
-        figures.add(result("longest allocation stall", longest(waits, Probe.Wait::nanos), "ms"));
-        figures.add(
-                result(
-                        "write stalls",
-                        100
-                                * (to.all().stalledNanos() - from.all().stalledNanos())
-                                / 1e6
-                                / wall
-                                / count,
-                        "%"));
-        figures.add(result("throughput", done / wall * 1000, "ops/s"));
-        process.promoted(from, to)
-                .ifPresent(bytes -> figures.add(result("promoted", (double) bytes / done, "B/op")));
-        consumption(figures, "", from.all(), to.all(), done);
-        for (int i = 0; count > 1 && i < count; i++) {
-            String node = " of node " + (i + 1);
-            figures.add(result("stall" + node, 100 * stalled[i] / 1e6 / wall, "%"));
-            consumption(figures, node, from.processes().get(i), to.processes().get(i), done);
-        }
-        return figures;
-    }
-
-    private static <T> double longest(List<T> all, ToLongFunction<T> nanos) {
-        return all.stream().mapToLong(nanos).max().orElse(0) / 1e6;
-    }
-
-    private static void consumption(
-            List<ScalarResult> figures,
-            String of,
-            Probe.Counters from,
-            Probe.Counters to,
-            long done) {
-        figures.add(result("cpu" + of, (to.cpuNanos() - from.cpuNanos()) / 1e3 / done, "us/op"));
-        figures.add(
-                result(
-                        "disk read" + of,
-                        (double) (to.readBytes() - from.readBytes()) / done,
-                        "B/op"));
-        figures.add(
-                result(
-                        "disk written" + of,
-                        (double) (to.writtenBytes() - from.writtenBytes()) / done,
-                        "B/op"));
-        figures.add(result("resident" + of, to.residentBytes() / 1048576.0, "MiB"));
     }
 }

@@ -4,7 +4,6 @@ package dev.petra.jmh;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.util.List;
 import java.util.Objects;
 import java.util.SplittableRandom;
 import java.util.concurrent.TimeUnit;
@@ -42,9 +41,6 @@ public class StoreBenchmark {
 
     /** A scan is over before it is compiled: so many times the windows of others. */
     private static final int SCANS = 3;
-
-    /** Other rates of an open loop, in percent of the slowest engine's closed loop. */
-    static final List<Integer> SWEEP = List.of(25, 50, 75, 100, 125, 150, 200);
 
     /** As {@link Access.Level} has them. */
     @Param("LOCAL")
@@ -473,14 +469,9 @@ public class StoreBenchmark {
         return Tail.file(Path.of(histograms), name, round, kind);
     }
 
-    /** How the metrics of a rate of {@link #SWEEP} end. */
-    static String at(int percent) {
-        return " at " + percent + " %";
-    }
-
     /** Other rates, from little to too much: what latency goes with what throughput. */
     private void sweep() {
-        for (int percent : SWEEP) {
+        for (int percent : OpenLoop.SWEEP) {
             rest();
             OpenLoop loop = new OpenLoop(access, work, 0.5, seed + percent);
             double asked = rate / OF_CLOSED_LOOP * percent / 100;
@@ -490,9 +481,10 @@ public class StoreBenchmark {
             Histogram all = loop.reads.copy();
             all.add(loop.writes);
             double done = all.getTotalCount() * 1e9 / nanos;
-            StallProfiler.add("rate" + at(percent), asked, "ops/s");
-            StallProfiler.add("throughput" + at(percent), done, "ops/s");
-            StallProfiler.add("P99" + at(percent), all.getValueAtPercentile(99) / 1000.0, "us");
+            String at = OpenLoop.at(percent);
+            StallProfiler.add("rate" + at, asked, "ops/s");
+            StallProfiler.add("throughput" + at, done, "ops/s");
+            StallProfiler.add("P99" + at, all.getValueAtPercentile(99) / 1000.0, "us");
             // At any more the queue only grows faster.
             if (done < 0.9 * asked) return;
         }

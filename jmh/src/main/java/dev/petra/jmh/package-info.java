@@ -9,10 +9,12 @@
  *       Workload       tables, values, and what is asked
  *       Access         how it is asked: SpiAccess, LocalAccess, ClientAccess
  *       OpenLoop       a fixed rate, timed from when each request was due
- *       StallProfiler  what the process did meanwhile: pauses, processor, disk, memory
+ *       Stalls         what the process did meanwhile: pauses, processor, disk, memory
  *     Results, Report  what came of it
  *   Replay             the command for full query logs: times of each engine, answers of two
  * </pre>
+ *
+ * <p>A release has {@code Replay}, and not JMH: what both commands use names nothing of it.
  */
 @NullMarked
 package dev.petra.jmh;

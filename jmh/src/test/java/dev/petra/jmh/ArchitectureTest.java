@@ -197,6 +197,22 @@ class ArchitectureTest {
                     .dependOnClassesThat()
                     .resideInAPackage("org.rocksdb..");
 
+    /** A release has {@code petra replay}, and not JMH, whose licence is another. */
+    @ArchTest
+    static final ArchRule WHAT_REPLAYS_NAMES_NOTHING_OF_JMH =
+            noClasses()
+                    .that(
+                            not(
+                                            belongToAnyOf(
+                                                    Bench.class,
+                                                    Measurement.class,
+                                                    StallProfiler.class,
+                                                    StoreBenchmark.class,
+                                                    StreamBenchmark.class))
+                                    .and(not(resideInAPackage("..jmh_generated.."))))
+                    .should()
+                    .dependOnClassesThat(resideInAPackage("org.openjdk.jmh.."));
+
     @ArchTest
     static final ArchRule ONLY_STREAMING_NAMES_NETTY =
             noClasses()

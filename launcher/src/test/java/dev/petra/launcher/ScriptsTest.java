@@ -77,6 +77,63 @@ final class ScriptsTest {
         assertThat(petra.exitCode()).isZero();
     }
 
+    /** The libraries that read Cassandra's logs are Cassandra's. */
+    @Test
+    void aReleaseReplaysWithTheCassandraThatIsNamed() throws Exception {
+        Path home = Files.createDirectories(temp.resolve("release")).toRealPath();
+        Files.createDirectories(home.resolve("lib"));
+        Files.createFile(home.resolve("lib/petra.jar"));
+        Files.createDirectories(home.resolve("bin"));
+        Files.copy(Path.of("../bin/petra"), home.resolve("bin/petra"));
+        script(
+                temp.resolve("jdk/bin/java"),
+                "[ \"$1\" != -version ] || { echo 'openjdk version \"17.0.1\"'; exit; }",
+                "printf '%s\\n' \"$@\"");
+        Path cassandra = temp.resolve("a cassandra");
+        Path libraries = Files.createDirectories(cassandra.resolve("lib"));
+        Map<String, String> variables =
+                Map.of(
+                        "JAVA_HOME",
+                        temp.resolve("jdk").toString(),
+                        "CASSANDRA_HOME",
+                        cassandra.toString());
+
+        Ended lacking = run(home, variables, "bin/petra", "replay");
+        assertThat(lacking.output()).contains("no chronicle-bytes in", "set CASSANDRA_HOME");
+        assertThat(lacking.exitCode()).isEqualTo(1);
+
+        for (String jar :
+                List.of(
+                        "chronicle-bytes",
+                        "chronicle-core",
+                        "chronicle-queue",
+                        "chronicle-threads",
+                        "chronicle-wire",
+                        "affinity",
+                        "posix",
+                        "jnr-ffi",
+                        "jnr-constants",
+                        "jna"))
+            Files.createFile(libraries.resolve(jar + "-1.2.jar"));
+        Ended replay = run(home, variables, "bin/petra", "replay", "--log", "a log");
+        assertThat(replay.exitCode()).as(replay.output()).isZero();
+        assertThat(replay.output().lines())
+                .contains(
+                        "-Dpetra.home=" + home,
+                        "-Dpetra.cassandra=" + cassandra,
+                        "dev.petra.jmh.Replay",
+                        "--log",
+                        "a log")
+                .anyMatch(
+                        line ->
+                                line.startsWith(home + "/lib/bench/petra-jmh.jar:")
+                                        && line.contains(
+                                                ":" + libraries + "/chronicle-queue-1.2.jar:"));
+        Ended bench = run(home, variables, "bin/petra", "bench");
+        assertThat(bench.output()).contains("'bench' needs JMH");
+        assertThat(bench.exitCode()).isEqualTo(1);
+    }
+
     /** Each start left one behind, with the passwords that may be in it. */
     @Test
     void theEntryPointLeavesNoFileOfArguments() throws Exception {

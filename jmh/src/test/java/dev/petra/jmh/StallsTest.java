@@ -11,9 +11,8 @@ import java.util.Map;
 import java.util.stream.Collectors;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
-import org.openjdk.jmh.results.ScalarResult;
 
-class StallProfilerTest {
+class StallsTest {
     private static final Probe.Moment FROM =
             new Probe.Moment(
                     1000,
@@ -46,8 +45,8 @@ class StallProfilerTest {
                     new Probe(
                             List.of(new Probe.Watched(1, directory), new Probe.Watched(2, still)));
         }
-        return StallProfiler.figures(probe, FROM, TO, 10).stream()
-                .collect(Collectors.toMap(ScalarResult::getLabel, ScalarResult::getScore));
+        return Stalls.figures(probe, FROM, TO, 10).stream()
+                .collect(Collectors.toMap(Stalls.Value::metric, Stalls.Value::value));
     }
 
     @Test
