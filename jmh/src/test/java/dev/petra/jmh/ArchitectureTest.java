@@ -202,13 +202,12 @@ class ArchitectureTest {
     static final ArchRule WHAT_REPLAYS_NAMES_NOTHING_OF_JMH =
             noClasses()
                     .that(
-                            not(
-                                            belongToAnyOf(
-                                                    Bench.class,
-                                                    Measurement.class,
-                                                    StallProfiler.class,
-                                                    StoreBenchmark.class,
-                                                    StreamBenchmark.class))
+                            not(belongToAnyOf(
+                                            Bench.class,
+                                            Measurement.class,
+                                            StallProfiler.class,
+                                            StoreBenchmark.class,
+                                            StreamBenchmark.class))
                                     .and(not(resideInAPackage("..jmh_generated.."))))
                     .should()
                     .dependOnClassesThat(resideInAPackage("org.openjdk.jmh.."));

@@ -314,7 +314,7 @@ class BenchIT {
             assertThat(median(results, engine, "mixed", "write P99")).isPositive();
             assertThat(median(results, engine, "scan", "mean")).isPositive();
             for (int percent : List.of(20, 50)) {
-                String at = StoreBenchmark.at(percent);
+                String at = OpenLoop.at(percent);
                 assertThat(median(results, engine, "openLoop", "rate" + at))
                         .isEqualTo(median(results, "rocks", "openLoop", "rate" + at));
                 assertThat(median(results, engine, "openLoop", "read P99" + at)).isPositive();

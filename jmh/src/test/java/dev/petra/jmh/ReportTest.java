@@ -194,11 +194,11 @@ class ReportTest {
                         directory,
                         "emp-local-G1-openLoop-rocks",
                         1,
-                        Tail.kind("read", StoreBenchmark.at(30))),
+                        Tail.kind("read", OpenLoop.at(30))),
                 times,
                 30);
         assertThat(directory.resolve("emp-local-G1-openLoop-rocks-1-read-30.hlog")).exists();
-        Figure rate = figure("rocks", "rate" + StoreBenchmark.at(30), 4_000.0);
+        Figure rate = figure("rocks", "rate" + OpenLoop.at(30), 4_000.0);
         assertThat(new Report(results(rate), directory).html())
                 .contains("latency of a read at a fixed rate at 30 %");
     }

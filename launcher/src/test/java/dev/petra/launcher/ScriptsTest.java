@@ -113,8 +113,7 @@ final class ScriptsTest {
                         "posix",
                         "jnr-ffi",
                         "jnr-constants",
-                        "jna"))
-            Files.createFile(libraries.resolve(jar + "-1.2.jar"));
+                        "jna")) Files.createFile(libraries.resolve(jar + "-1.2.jar"));
         Ended replay = run(home, variables, "bin/petra", "replay", "--log", "a log");
         assertThat(replay.exitCode()).as(replay.output()).isZero();
         assertThat(replay.output().lines())
