@@ -163,12 +163,12 @@ public final class Bench implements Callable<Integer> {
     private void run(List<Run> plan, int turns, Measurement measurement, PrintWriter console)
             throws IOException, RunnerException {
         Progress progress = new Progress(console, plan.size() * turns);
-        for (int round = 0; round < turns; round++)
-            for (Run run : BenchPlan.shuffled(plan, options.seed(), round)) {
-                next(run.name() + ", round " + (round + 1));
-                measurement.measure(run, round + 1, figures);
-                progress.done(run.name() + (turns > 1 ? ", round " + (round + 1) : ""));
-            }
+        for (BenchPlan.Turn turn : BenchPlan.turns(plan, options.seed(), turns)) {
+            String what = turn.run().name() + ", round " + turn.round();
+            next(what);
+            measurement.measure(turn.run(), turn.round(), figures);
+            progress.done(what);
+        }
     }
 
     private void runLive(List<Run> plan, int turns, Path work, PrintWriter console)

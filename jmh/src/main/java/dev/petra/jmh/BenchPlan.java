@@ -164,6 +164,23 @@ record BenchPlan(BenchOptions options) {
         return Engine.of(checked(name, Arrays.stream(Engine.values()).map(Engine::label).toList()));
     }
 
+    /** A run in one of its rounds, which count from 1. */
+    record Turn(Run run, int round) {}
+
+    /**
+     * All rounds of all runs. Open loops come last: their rate follows from all rounds of closed
+     * loops.
+     */
+    static List<Turn> turns(List<Run> plan, long seed, int rounds) {
+        List<Run> open = plan.stream().filter(run -> run.operation().equals("openLoop")).toList();
+        List<Run> others = plan.stream().filter(run -> !open.contains(run)).toList();
+        List<Turn> turns = new ArrayList<>();
+        for (List<Run> part : List.of(others, open))
+            for (int round = 1; round <= rounds; round++)
+                for (Run run : shuffled(part, seed, round)) turns.add(new Turn(run, round));
+        return turns;
+    }
+
     /**
      * With the engines in another order in each round: by chance, so that none comes behind a
      * certain other more often.

@@ -28,7 +28,10 @@ final class Figures {
         return rates;
     }
 
-    /** 70 % of what the slowest engine does in a closed loop. */
+    /**
+     * 70 % of what the slowest engine does in a closed loop, by its median: all rounds of that come
+     * before the first open loop of a setting.
+     */
     double rate(Run run) {
         return rates.computeIfAbsent(
                 run.setting(),

@@ -94,6 +94,27 @@ class BenchTest {
         assertThat(BenchPlan.shuffled(plan, 8, 1)).isNotEqualTo(BenchPlan.shuffled(plan, 7, 1));
     }
 
+    /** Open loops of several rounds had the rate of the first round of mixed alone. */
+    @Test
+    void theRateOfOpenLoopsIsThatOfAllRoundsOfMixed() {
+        List<Run> plan = new ArrayList<>();
+        for (String workload : List.of("emp", "kv"))
+            for (String operation : List.of("mixed", "openLoop"))
+                for (Engine engine : List.of(Engine.ROCKS, Engine.LEGACY))
+                    plan.add(new Run(workload, Access.Level.SPI, "G1", operation, engine));
+        Figures figures = new Figures();
+        List<BenchPlan.Turn> turns = BenchPlan.turns(plan, 7, 3);
+        assertThat(turns).hasSize(24).doesNotHaveDuplicates();
+        for (BenchPlan.Turn turn : turns) {
+            Run run = turn.run();
+            // The first round is an exception.
+            double throughput = (turn.round() == 1 ? 1000 : 300) + run.engine().ordinal();
+            if (run.operation().equals("mixed"))
+                figures.add(run, "throughput", "ops/s", throughput);
+            else assertThat(figures.rate(run)).isEqualTo(0.7 * (300 + Engine.ROCKS.ordinal()));
+        }
+    }
+
     @Test
     void theChunkCacheIsAsLargeAsTheEnginesMemory() {
         assertThat(Engine.LEGACY_LATEST_CACHE.yaml(300))
