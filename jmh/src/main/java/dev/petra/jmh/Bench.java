@@ -36,6 +36,8 @@ import picocli.CommandLine.Spec;
             "Engines take turns; ratios count, absolute times are this machine's."
         })
 public final class Bench implements Callable<Integer> {
+    private static final String UNEQUAL = "memory is unequal";
+
     @Spec
     @SuppressWarnings("NullAway.Init") // picocli sets it before it runs anything.
     private CommandSpec spec;
@@ -44,6 +46,9 @@ public final class Bench implements Callable<Integer> {
     private final Figures figures = new Figures();
     private final String started = Instant.now().toString();
     private Map<String, String> machine = Map.of();
+
+    /** As {@link BenchPlan#unequalMemory} has it. */
+    private String unequalMemory = "";
 
     /** What is being measured; empty when all was. */
     private String incomplete = "";
@@ -86,7 +91,9 @@ public final class Bench implements Callable<Integer> {
             return 0;
         }
         options.out = options.out.toAbsolutePath();
-        List<Run> plan = new BenchPlan(options).runs();
+        BenchPlan all = new BenchPlan(options);
+        List<Run> plan = all.runs();
+        unequalMemory = all.unequalMemory(plan);
         incomplete = plan.get(0).name() + ", round 1";
         int turns = options.turns();
         try (Claim claim = Claim.of(options.out)) {
@@ -94,6 +101,7 @@ public final class Bench implements Callable<Integer> {
             Thread hook =
                     Leftovers.endWithThisJvm(options.docker, console, spec.commandLine().getErr());
             console.println("seed: " + options.seed());
+            if (!unequalMemory.isEmpty()) console.println(UNEQUAL + ": " + unequalMemory);
             console.flush();
             try (MemoryLimit limited = memoryLimit()) {
                 compare(plan, turns, limited, claim, revision, console);
@@ -249,6 +257,7 @@ public final class Bench implements Callable<Integer> {
         if (!options.yaml.isEmpty())
             settings.put("cassandra.yaml of all nodes", String.join(", ", options.yaml));
         options.addMemory(settings);
+        if (!unequalMemory.isEmpty()) settings.put(UNEQUAL, unequalMemory);
         if (options.docker) {
             settings.put("nodes of a cluster", Integer.toString(options.nodes));
             settings.put("memory of a container", options.nodeMemory() + " MiB");

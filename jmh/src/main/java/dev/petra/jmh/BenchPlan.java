@@ -12,6 +12,7 @@ import java.util.Map;
 import java.util.Random;
 import java.util.Set;
 import java.util.SplittableRandom;
+import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import picocli.CommandLine.ParameterException;
 
@@ -106,6 +107,20 @@ record BenchPlan(BenchOptions options) {
                     "without --total-memory the page cache of this machine serves whichever node"
                             + " reads most, and the engines have unequal memory; --unequal-memory"
                             + " measures all the same");
+    }
+
+    /** What each engine has, if that differs and nothing bounds all of it; empty if not. */
+    String unequalMemory(List<Run> runs) {
+        if (options.totalMemory > 0 || options.docker) return "";
+        Map<String, Integer> sums = new LinkedHashMap<>();
+        for (Run run : runs)
+            sums.put(
+                    run.engine().label(),
+                    options.heap + run.engine().besideHeap(options.heap, options.memory));
+        if (Set.copyOf(sums.values()).size() < 2) return "";
+        return sums.entrySet().stream()
+                .map(sum -> sum.getKey() + " " + sum.getValue() + " MiB")
+                .collect(Collectors.joining(", ", "heap and beside it, ", ""));
     }
 
     private List<String> engines(String level) {

@@ -78,6 +78,24 @@ enum Engine {
     }
 
     /**
+     * What it is given beside the heap, in MiB: for caches, write buffers and memtables.
+     *
+     * @param nativeMiB of {@code --memory}
+     */
+    int besideHeap(int heapMiB, int nativeMiB) {
+        // As Cassandra's default is.
+        int memtables = heapMiB / 4;
+        return switch (this) {
+            case ROCKS, ROCKS_WOVEN, BARE -> nativeMiB;
+            // Its memtables are on the heap.
+            case LEGACY -> 0;
+            case LEGACY_LATEST, LEGACY_LATEST_MMAP -> memtables;
+            case LEGACY_LATEST_CACHE, LEGACY_LATEST_SHADOW, LEGACY_LATEST_FALLBACK ->
+                    memtables + nativeMiB;
+        };
+    }
+
+    /**
      * The node's settings: for {@code legacy-latest} those in which {@code cassandra_latest.yaml}
      * differs from the defaults.
      *

@@ -325,6 +325,7 @@ class BenchIT {
         assertThat(median(results, "legacy-latest-fallback", "read", "compared")).isPositive();
         assertThat(median(results, "legacy-latest-fallback", "read", "answered by the shadow"))
                 .isGreaterThan(median(results, "legacy-latest-fallback", "read", "compared"));
+        assertThat(results.settings().get("memory is unequal")).contains("rocks 576 MiB");
         // Warming up is not counted, and each round is a value.
         assertThat(results.figures())
                 .filteredOn(figure -> !figure.metric().startsWith("warm-up"))

@@ -124,6 +124,27 @@ class BenchTest {
         assertThat(Engine.LEGACY_LATEST.yaml(300)).doesNotContainKey("file_cache_size");
     }
 
+    /** Without a word, rocks had --memory and the others had none. */
+    @Test
+    void ofUnequalMemoryTheSumsAreTold() {
+        BenchOptions options = new BenchOptions();
+        options.levels = List.of("local");
+        options.engines = List.of("rocks", "legacy-latest", "legacy-latest-cache");
+        BenchPlan plan = new BenchPlan(options);
+        assertThat(plan.unequalMemory(plan.runs()))
+                .isEqualTo(
+                        "heap and beside it, rocks 1536 MiB, legacy-latest 1280 MiB,"
+                                + " legacy-latest-cache 1792 MiB");
+        options.totalMemory = 4096;
+        assertThat(plan.unequalMemory(plan.runs())).isEmpty();
+        options.totalMemory = 0;
+        options.engines = List.of("rocks", "rocks-woven");
+        assertThat(plan.unequalMemory(plan.runs())).isEmpty();
+        options.memory = options.heap / 4;
+        options.engines = List.of("rocks", "legacy-latest");
+        assertThat(plan.unequalMemory(plan.runs())).isEmpty();
+    }
+
     @Test
     void aLogThatKeepsWhatWasAcknowledgedIsAllThatDiffers() {
         Map<String, Object> expected = Engine.LEGACY_LATEST.yaml(300);
