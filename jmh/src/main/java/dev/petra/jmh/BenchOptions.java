@@ -128,8 +128,9 @@ final class BenchOptions extends NodeOptions {
             names = "--operation",
             split = ",",
             description =
-                    "read, write, mixed, openLoop, scan; what suits the workload if not given."
-                            + " The workloads load, leveled, stream and tables have but one each.")
+                    "read, write, mixed, openLoop, scan, and with --live restart; what suits the"
+                            + " workload if not given. The workloads load, leveled, stream and"
+                            + " tables have but one each.")
     List<String> operations = List.of();
 
     @Option(

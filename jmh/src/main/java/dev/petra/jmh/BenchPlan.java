@@ -26,6 +26,8 @@ record BenchPlan(BenchOptions options) {
     private static final List<String> ALL_ENGINES =
             Stream.concat(NODE_ENGINES.stream(), Stream.of("bare")).toList();
     private static final List<String> COLLECTORS = List.of("G1", "ZGC");
+    private static final List<String> OPERATIONS =
+            List.of("read", "write", "mixed", "openLoop", "scan", "restart");
 
     /**
      * All of it, once.
@@ -38,6 +40,10 @@ record BenchPlan(BenchOptions options) {
         if (openLoop >= 0 && (mixed < 0 || mixed > openLoop))
             throw options.wrong(
                     "openLoop needs 'mixed' before it: its rate is 70 % of the slowest engine's");
+        int restart = options.operations.indexOf("restart");
+        if (restart >= 0 && !options.live) throw options.wrong("restart is for --live");
+        if (restart >= 0 && restart < options.operations.size() - 1)
+            throw options.wrong("restart must be the last operation: after it nodes are cold");
         List<String> chosen = chosen(options.workloads, Workload.names(), QUICK_WORKLOADS);
         List<String> asked =
                 options.docker
@@ -150,13 +156,7 @@ record BenchPlan(BenchOptions options) {
         if (workload.equals("tables") || workload.equals("bytes"))
             return level.equals("client") ? List.of(workload) : List.of();
         if (!options.operations.isEmpty())
-            return options.operations.stream()
-                    .map(
-                            name ->
-                                    checked(
-                                            name,
-                                            List.of("read", "write", "mixed", "openLoop", "scan")))
-                    .toList();
+            return options.operations.stream().map(name -> checked(name, OPERATIONS)).toList();
         if (workload.startsWith("wideblob"))
             return options.size.full || level.equals("local") ? List.of("read") : List.of();
         if (workload.equals("scan")) return List.of("read", "scan");

@@ -221,10 +221,7 @@ final class Growth {
 
     private void restart(Map<Metric, Double> found) {
         node.stop(PATIENCE);
-        long began = System.nanoTime();
-        node.start();
-        node.awaitCql(PATIENCE);
-        found.put(new Metric("time to start", "s"), (System.nanoTime() - began) / 1e9);
+        found.put(new Metric("time to start", "s"), target.startAgain(PATIENCE));
         found.put(new Metric("cpu to start", "s"), target.probe().now().all().cpuNanos() / 1e9);
         // It is another process.
         StallProfiler.watch(target.probe());

@@ -4,6 +4,7 @@ package dev.petra.jmh;
 import java.io.Closeable;
 import java.io.IOException;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Deque;
@@ -23,6 +24,15 @@ final class LiveNodes implements AutoCloseable {
     /** Requests of a closed loop that are under way at once. */
     static final int IN_FLIGHT = 32;
 
+    /** Is not warmed up. */
+    private static final List<String> COLD = List.of("openLoop", "restart");
+
+    /** For how many times the seconds a node is read from that was restarted. */
+    private static final int RESTARTED = 6;
+
+    /** How long a node may take to stop, and to start. */
+    private static final Duration PATIENCE = Duration.ofMinutes(10);
+
     private final BenchOptions options;
     private final List<Node> nodes = new ArrayList<>();
 
@@ -40,17 +50,21 @@ final class LiveNodes implements AutoCloseable {
     private static final class Node {
         final Engine engine;
         final Workload workload;
-        final ClientAccess access;
+        final ProcessTarget process;
         final @Nullable MemoryLimit limit;
+
+        /** To the process that runs now. */
+        ClientAccess access;
 
         /** Whether it has rows that are not merged with those before. */
         boolean changed = true;
 
-        Node(Engine engine, Workload workload, ClientAccess access, @Nullable MemoryLimit limit) {
+        Node(Engine engine, Workload workload, ProcessTarget process, @Nullable MemoryLimit limit) {
             this.engine = engine;
             this.workload = workload;
-            this.access = access;
+            this.process = process;
             this.limit = limit;
+            this.access = new ClientAccess(engine, workload, process);
         }
 
         void settle() {
@@ -100,10 +114,10 @@ final class LiveNodes implements AutoCloseable {
         open.push(process::close);
         // Of this node alone: what was written is known of each.
         Workload workload = Workload.of(run.workload(), options.scale);
-        ClientAccess access = new ClientAccess(engine, workload, process);
-        open.push(access::disconnect);
-        nodes.add(new Node(engine, workload, access, limit));
-        Access.load(access, workload, IN_FLIGHT);
+        Node node = new Node(engine, workload, process, limit);
+        open.push(() -> node.access.disconnect());
+        nodes.add(node);
+        Access.load(node.access, workload, IN_FLIGHT);
     }
 
     /** Is told what comes next. */
@@ -114,30 +128,25 @@ final class LiveNodes implements AutoCloseable {
     /**
      * Measures one operation on all nodes, as often as is asked for; first, and not counted, until
      * all of them do in a round as much as in the one before. At fixed rates, which follow closed
-     * loops, nothing is left to warm up.
+     * loops, nothing is left to warm up; a node that is restarted is to be cold.
      *
      * @param runs of this operation, one for each engine
      */
     void measure(List<Run> runs, Figures figures, Next next, Consumer<String> progress)
             throws IOException {
-        Probe all =
-                new Probe(
-                        nodes.stream()
-                                .flatMap(node -> node.access.probe().processes().stream())
-                                .toList());
-        if (!runs.get(0).operation().equals("openLoop")) warmUp(runs, figures, all);
+        if (!COLD.contains(runs.get(0).operation())) warmUp(runs, figures);
         for (int round = 1; round <= options.turns(); round++)
             for (Run run : BenchPlan.shuffled(runs, options.seed(), round)) {
                 String what = run.name() + ", round " + round;
                 next.accept(what);
-                measure(node(run.engine()), run, round, figures, figures, all);
+                measure(node(run.engine()), run, round, figures, figures);
                 progress.accept(what);
             }
         tails.forEach((of, histogram) -> figures.addTail(of.run, of.kind, of.at, histogram));
         tails.clear();
     }
 
-    private void warmUp(List<Run> runs, Figures figures, Probe all) throws IOException {
+    private void warmUp(List<Run> runs, Figures figures) throws IOException {
         Map<Run, Double> before = Map.of();
         boolean steady = false;
         int rounds = 0;
@@ -146,7 +155,7 @@ final class LiveNodes implements AutoCloseable {
             steady = rounds > 0;
             for (Run run : BenchPlan.shuffled(runs, ~options.seed(), rounds)) {
                 Figures own = new Figures();
-                measure(node(run.engine()), run, 0, own, figures, all);
+                measure(node(run.engine()), run, 0, own, figures);
                 double rate =
                         own.all().stream()
                                 .filter(figure -> figure.metric().equals("throughput"))
@@ -168,9 +177,14 @@ final class LiveNodes implements AutoCloseable {
      * Brings all nodes to the same state: rows merged, nothing to do, and all on disk. Else one
      * would be measured beside the compaction, or the writing of pages, that another has left.
      */
-    private void settle(Probe all) throws IOException {
+    private void settle() throws IOException {
         List<Node> merged = nodes.stream().filter(node -> node.changed).toList();
         nodes.forEach(Node::settle);
+        Probe all =
+                new Probe(
+                        nodes.stream()
+                                .flatMap(node -> node.access.probe().processes().stream())
+                                .toList());
         Quiet.await(all, options.seconds());
         Quiet.sync();
         // What was merged is in new files, which no cache of an engine's has, while the page cache
@@ -188,12 +202,11 @@ final class LiveNodes implements AutoCloseable {
      * @param round from 1; 0 to warm up
      * @param into where the results go
      * @param known what was measured before, for the rate of an open loop
-     * @param all the processes of all nodes
      */
-    private void measure(Node node, Run run, int round, Figures into, Figures known, Probe all)
+    private void measure(Node node, Run run, int round, Figures into, Figures known)
             throws IOException {
         // Each rate of an open loop begins at rest.
-        if (!run.operation().equals("openLoop")) settle(all);
+        if (!run.operation().equals("openLoop")) settle();
         switch (run.operation()) {
             case "read" -> closedLoop(node, run, round, 1, into);
             case "write" -> closedLoop(node, run, round, 0, into);
@@ -207,10 +220,11 @@ final class LiveNodes implements AutoCloseable {
             }
             case "openLoop" -> {
                 for (int percent : options.rates) {
-                    settle(all);
+                    settle();
                     openLoop(node, run, round, percent, into, known);
                 }
             }
+            case "restart" -> restart(node, run, round, into);
             default -> throw new IllegalArgumentException(run.operation());
         }
     }
@@ -244,6 +258,40 @@ final class LiveNodes implements AutoCloseable {
         Times times = new Times(run, round, at, seconds);
         times.take("read", loop.reads, into);
         times.take("write", loop.writes, into);
+    }
+
+    /** Starts a node anew, with nothing of its files in memory, and reads from it at once. */
+    private void restart(Node node, Run run, int round, Figures into) throws IOException {
+        node.access.disconnect();
+        node.process.node().stop(PATIENCE);
+        Quiet.sync();
+        ProcessTarget.forget(node.process.directory());
+        // Of files elsewhere, as Cassandra's own, or if the file system did not do as it was told.
+        if (node.limit != null)
+            into.add(run, "page cache before the start", "MiB", node.limit.pageCache() / 1048576.0);
+        into.add(run, "time to start", "s", node.process.startAgain(PATIENCE));
+        node.access = new ClientAccess(node.engine, node.workload, node.process);
+        Taken taken = new Taken(node, run, "", into);
+        SplittableRandom keys = new SplittableRandom(run.seed(options.seed(), round));
+        ClosedLoop first = new ClosedLoop(node.access, node.workload, 1, keys.nextLong());
+        long began = System.nanoTime();
+        first.run(IN_FLIGHT, options.seconds());
+        double took = (System.nanoTime() - began) / 1e9;
+        ClosedLoop others = new ClosedLoop(node.access, node.workload, 1, keys.nextLong());
+        int all = RESTARTED * options.seconds();
+        others.run(IN_FLIGHT, all - options.seconds());
+        Histogram reads = first.reads.copy();
+        reads.add(others.reads);
+        taken.end(reads.getTotalCount());
+        new Times(run, round, "", all).take("read", reads, into);
+        String beginning = " in the first " + options.seconds() + " s";
+        into.add(run, "throughput" + beginning, "ops/s", first.reads.getTotalCount() / took);
+        for (double percentile : new double[] {50, 99})
+            into.add(
+                    run,
+                    run.beginning("read") + Figure.percentile(percentile) + beginning,
+                    "us",
+                    first.reads.getValueAtPercentile(percentile) / 1000.0);
     }
 
     /** What becomes of the times of requests of one round. */

@@ -3,6 +3,7 @@ package dev.petra.jmh;
 
 import dev.petra.launcher.NodeProcess;
 import dev.petra.launcher.NodeTool;
+import dev.petra.launcher.Processes;
 import java.io.IOException;
 import java.net.InetSocketAddress;
 import java.nio.file.Path;
@@ -42,6 +43,51 @@ record ProcessTarget(NodeProcess node, Path directory) implements ClientAccess.T
             if (!started && node.isAlive()) node.kill();
         }
         return new ProcessTarget(node, directory);
+    }
+
+    /**
+     * Has the system forget what it has in memory of the files in a directory, which are on disk
+     * and which nobody has open: as {@code posix_fadvise} does, which needs no root, and leaves
+     * other nodes what they have.
+     *
+     * @throws IllegalStateException if that fails
+     */
+    static void forget(Path directory) {
+        NodeTool.Result result =
+                Processes.run(
+                        "find",
+                        List.of(
+                                "find",
+                                directory.toString(),
+                                "-type",
+                                "f",
+                                "-exec",
+                                "sh",
+                                "-c",
+                                "for file; do dd if=\"$file\" iflag=nocache count=0 status=none"
+                                        + " || exit; done",
+                                "sh",
+                                "{}",
+                                "+"));
+        if (result.exitCode() != 0)
+            throw new IllegalStateException(
+                    "the page cache has files of "
+                            + directory
+                            + " that it cannot be told to forget, for which 'find' and the 'dd' of"
+                            + " GNU coreutils are needed: "
+                            + result.output());
+    }
+
+    /**
+     * Starts it again, after it was stopped.
+     *
+     * @return seconds until it took CQL
+     */
+    double startAgain(Duration patience) {
+        long began = System.nanoTime();
+        node.start();
+        node.awaitCql(patience);
+        return (System.nanoTime() - began) / 1e9;
     }
 
     @Override

@@ -86,6 +86,11 @@ final class Report {
                         + " and one load of each node, so that the test below tells two nodes"
                         + " apart, not all nodes of two engines");
         meanings.put(
+                "restart",
+                "a live node is stopped and started again with none of its files in the page cache:"
+                        + " until it takes CQL, and then reads in a closed loop, at once, with a"
+                        + " JVM and caches that are cold");
+        meanings.put(
                 "at 25 %",
                 "and so on: other rates, of what the slowest engine does in a closed loop, up to"
                         + " the first that an engine does not keep up with; the P99 is of reads and"

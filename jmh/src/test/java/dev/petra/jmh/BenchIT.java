@@ -298,7 +298,7 @@ class BenchIT {
         Results results =
                 results(
                         "client",
-                        "read,mixed,openLoop,scan",
+                        "read,mixed,openLoop,scan,restart",
                         "rocks,legacy-latest-fallback",
                         "--live",
                         "--unequal-memory",
@@ -313,6 +313,13 @@ class BenchIT {
             }
             assertThat(median(results, engine, "mixed", "write P99")).isPositive();
             assertThat(median(results, engine, "scan", "mean")).isPositive();
+            assertThat(median(results, engine, "restart", "time to start")).isGreaterThan(1);
+            assertThat(median(results, engine, "restart", "throughput")).isGreaterThan(10);
+            assertThat(median(results, engine, "restart", "throughput in the first 1 s"))
+                    .isPositive();
+            assertThat(median(results, engine, "restart", "read P99 in the first 1 s"))
+                    .isPositive();
+            assertThat(median(results, engine, "restart", "read P99")).isPositive();
             for (int percent : List.of(20, 50)) {
                 String at = OpenLoop.at(percent);
                 assertThat(median(results, engine, "openLoop", "rate" + at))

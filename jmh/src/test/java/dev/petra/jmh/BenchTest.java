@@ -61,6 +61,9 @@ class BenchTest {
                 "--live --level=client --unequal-memory --rates=30,30 | --rates has one twice",
                 "--live --level=client --unequal-memory --rates=x | Invalid value for option"
                         + " '--rates'",
+                "--operation=restart --level=client | restart is for --live",
+                "--live --level=client --unequal-memory --operation=restart,read | restart must be"
+                        + " the last",
                 "--live --level=local | --live is of the level client",
                 "--live --level=client --workload=load --unequal-memory | no workload 'load'",
                 "--live --level=client --workload=kv | have unequal memory",
