@@ -1,20 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.jmh;
 
-import dev.petra.launcher.NodeException;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.time.Duration;
-import java.util.HashMap;
-import java.util.List;
-import java.util.Map;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
-import java.util.function.Supplier;
-import java.util.stream.Collectors;
 import java.util.stream.Stream;
-import org.jspecify.annotations.Nullable;
 
 /** When what an engine does in the background is done, and what it has left. */
 final class Quiet {
@@ -58,54 +50,6 @@ final class Quiet {
             began = System.nanoTime();
         }
         return since;
-    }
-
-    /**
-     * A row of {@code petra.migrations}.
-     *
-     * @param table on its way
-     * @param leftBytes null as long as it could not begin
-     * @param text the row, for a message
-     */
-    record Migrating(String table, @Nullable Long leftBytes, String text) {}
-
-    /**
-     * Waits until no table is on its way into its engine. A compaction would interrupt that for
-     * seconds in which the node is at rest.
-     *
-     * @param migrations what {@code petra.migrations} has now
-     * @param patience for how long there may be as many as before, and none may have less left than
-     *     it ever had: one that is stuck may change its state all the time
-     * @throws NodeException if it stays so for longer
-     */
-    static void awaitMigrations(Supplier<List<Migrating>> migrations, Duration patience) {
-        Map<String, Long> least = new HashMap<>();
-        int fewest = Integer.MAX_VALUE;
-        long further = System.nanoTime();
-        while (true) {
-            List<Migrating> now = migrations.get();
-            if (now.isEmpty()) return;
-            boolean isFurther = now.size() < fewest;
-            fewest = Math.min(fewest, now.size());
-            for (Migrating each : now) {
-                Long left = each.leftBytes();
-                if (left == null || left >= least.getOrDefault(each.table(), Long.MAX_VALUE))
-                    continue;
-                least.put(each.table(), left);
-                isFurther = true;
-            }
-            if (isFurther) further = System.nanoTime();
-            else if (System.nanoTime() - further > patience.toNanos())
-                throw new NodeException(
-                        "for "
-                                + patience.toMinutes()
-                                + " minutes, what was imported has not got further on its way into"
-                                + " the engine: "
-                                + now.stream()
-                                        .map(Migrating::text)
-                                        .collect(Collectors.joining("; ")));
-            LockSupport.parkNanos(LOOK_NANOS);
-        }
     }
 
     /**

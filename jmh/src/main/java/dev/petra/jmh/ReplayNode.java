@@ -5,11 +5,18 @@ import com.datastax.oss.driver.api.core.CqlSession;
 import com.datastax.oss.driver.api.core.config.DefaultDriverOption;
 import dev.petra.jmh.querylog.Player;
 import dev.petra.jmh.querylog.TableSchema;
+import dev.petra.launcher.NodeException;
 import dev.petra.launcher.NodeProcess;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.LockSupport;
+import java.util.function.Supplier;
+import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 
 /** A node with the tables as they were when the log began. */
@@ -18,6 +25,8 @@ final class ReplayNode implements AutoCloseable {
 
     /** How long a table may get no further on its way into an engine. */
     private static final Duration MIGRATION_PATIENCE = Duration.ofMinutes(30);
+
+    private static final long LOOK_NANOS = TimeUnit.MILLISECONDS.toNanos(250);
 
     private final List<TableSchema> tables;
     private final Engine engine;
@@ -99,7 +108,7 @@ final class ReplayNode implements AutoCloseable {
      * nor compacts while it is timed. What was imported is in its engine by then.
      */
     void settle() {
-        if (engine.isPetra()) Quiet.awaitMigrations(this::migrations, MIGRATION_PATIENCE);
+        if (engine.isPetra()) awaitMigrations(this::migrations, MIGRATION_PATIENCE);
         for (TableSchema.Table table : TableSchema.tablesOf(tables)) {
             process.nodetool("flush", table.keyspace(), table.name());
             process.nodetool("compact", table.keyspace(), table.name());
@@ -108,11 +117,59 @@ final class ReplayNode implements AutoCloseable {
         Quiet.sync();
     }
 
-    private List<Quiet.Migrating> migrations() {
+    /**
+     * A row of {@code petra.migrations}.
+     *
+     * @param table on its way
+     * @param leftBytes null as long as it could not begin
+     * @param text the row, for a message
+     */
+    record Migrating(String table, @Nullable Long leftBytes, String text) {}
+
+    /**
+     * Waits until no table is on its way into its engine. A compaction would interrupt that for
+     * seconds in which the node is at rest.
+     *
+     * @param migrations what {@code petra.migrations} has now
+     * @param patience for how long there may be as many as before, and none may have less left than
+     *     it ever had: one that is stuck may change its state all the time
+     * @throws NodeException if it stays so for longer
+     */
+    static void awaitMigrations(Supplier<List<Migrating>> migrations, Duration patience) {
+        Map<String, Long> least = new HashMap<>();
+        int fewest = Integer.MAX_VALUE;
+        long further = System.nanoTime();
+        while (true) {
+            List<Migrating> now = migrations.get();
+            if (now.isEmpty()) return;
+            boolean isFurther = now.size() < fewest;
+            fewest = Math.min(fewest, now.size());
+            for (Migrating each : now) {
+                Long left = each.leftBytes();
+                if (left == null || left >= least.getOrDefault(each.table(), Long.MAX_VALUE))
+                    continue;
+                least.put(each.table(), left);
+                isFurther = true;
+            }
+            if (isFurther) further = System.nanoTime();
+            else if (System.nanoTime() - further > patience.toNanos())
+                throw new NodeException(
+                        "for "
+                                + patience.toMinutes()
+                                + " minutes, what was imported has not got further on its way into"
+                                + " the engine: "
+                                + now.stream()
+                                        .map(Migrating::text)
+                                        .collect(Collectors.joining("; ")));
+            LockSupport.parkNanos(LOOK_NANOS);
+        }
+    }
+
+    private List<Migrating> migrations() {
         return session.execute("SELECT * FROM petra.migrations").all().stream()
                 .map(
                         row ->
-                                new Quiet.Migrating(
+                                new Migrating(
                                         row.getString("keyspace_name")
                                                 + "."
                                                 + row.getString("table_name"),

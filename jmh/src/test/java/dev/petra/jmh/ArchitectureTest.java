@@ -212,6 +212,37 @@ class ArchitectureTest {
                     .should()
                     .dependOnClassesThat(resideInAPackage("org.openjdk.jmh.."));
 
+    /**
+     * At the levels spi and local a benchmark is in the node's JVM, which has no launcher: to load
+     * a class that only throws an exception of the launcher's fails there.
+     */
+    @ArchTest
+    static final ArchRule WHAT_RUNS_IN_A_NODE_DOES_NOT_NAME_THE_LAUNCHER =
+            noClasses()
+                    .that(
+                            belongToAnyOf(
+                                    Access.class,
+                                    Backlog.class,
+                                    BareAccess.class,
+                                    EmbeddedNode.class,
+                                    LocalAccess.class,
+                                    MemoryLimit.class,
+                                    OpenLoop.class,
+                                    Probe.class,
+                                    Quiet.class,
+                                    ReadCheck.class,
+                                    Requests.class,
+                                    SpiAccess.class,
+                                    StallProfiler.class,
+                                    Tail.class,
+                                    Timeline.class,
+                                    WarmUp.class,
+                                    Workload.class,
+                                    Written.class))
+                    .should()
+                    .dependOnClassesThat()
+                    .resideInAPackage("dev.petra.launcher..");
+
     @ArchTest
     static final ArchRule ONLY_STREAMING_NAMES_NETTY =
             noClasses()

@@ -14,19 +14,20 @@ import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
-class QuietTest {
-    private static Quiet.Migrating migrating(String table, @Nullable Long leftBytes, String state) {
-        return new Quiet.Migrating(table, leftBytes, table + ", " + state);
+class ReplayNodeTest {
+    private static ReplayNode.Migrating migrating(
+            String table, @Nullable Long leftBytes, String state) {
+        return new ReplayNode.Migrating(table, leftBytes, table + ", " + state);
     }
 
-    private static Quiet.Migrating migrating(String table, @Nullable Long leftBytes) {
+    private static ReplayNode.Migrating migrating(String table, @Nullable Long leftBytes) {
         return migrating(table, leftBytes, "migrating");
     }
 
     /** Times were taken while a table that had been imported was on its way into the engine. */
     @Test
     void migrationsAreWaitedForAsLongAsTheyGetFurther() {
-        Deque<List<Quiet.Migrating>> seen =
+        Deque<List<ReplayNode.Migrating>> seen =
                 new ArrayDeque<>(
                         List.of(
                                 List.of(migrating("ks.t", 1L), migrating("ks.u", null)),
@@ -34,9 +35,9 @@ class QuietTest {
                                 // It begins: more is left than was known before.
                                 List.of(migrating("ks.u", 2L)),
                                 List.of(migrating("ks.u", 1L)),
-                                List.<Quiet.Migrating>of()));
+                                List.<ReplayNode.Migrating>of()));
         // Each look must find it further than the one before.
-        Quiet.awaitMigrations(seen::remove, Duration.ZERO);
+        ReplayNode.awaitMigrations(seen::remove, Duration.ZERO);
         assertThat(seen).isEmpty();
     }
 
@@ -44,7 +45,7 @@ class QuietTest {
     void aMigrationThatGetsNoFurtherIsNamed() {
         assertThatThrownBy(
                         () ->
-                                Quiet.awaitMigrations(
+                                ReplayNode.awaitMigrations(
                                         () -> List.of(migrating("ks.t", null, "waiting: no room")),
                                         Duration.ZERO))
                 .isInstanceOf(NodeException.class)
@@ -58,7 +59,7 @@ class QuietTest {
         AtomicInteger looks = new AtomicInteger();
         assertThatThrownBy(
                         () ->
-                                Quiet.awaitMigrations(
+                                ReplayNode.awaitMigrations(
                                         () -> flipping(looks.getAndIncrement()),
                                         Duration.ofSeconds(2)))
                 .isInstanceOf(NodeException.class)
@@ -67,8 +68,8 @@ class QuietTest {
     }
 
     /** Begins, loses what it has done, and cannot begin, again and again; so does another. */
-    private static List<Quiet.Migrating> flipping(int look) {
-        Quiet.Migrating one =
+    private static List<ReplayNode.Migrating> flipping(int look) {
+        ReplayNode.Migrating one =
                 migrating("ks.t", look % 3 == 0 ? null : 10L + look % 3, "look " + look);
         return look % 2 == 0 ? List.of(one) : List.of(one, migrating("ks.u", 7L));
     }
