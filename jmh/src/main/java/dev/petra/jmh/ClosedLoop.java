@@ -28,6 +28,8 @@ final class ClosedLoop {
     /** Times of writes, in nanoseconds. */
     final Histogram writes = new ConcurrentHistogram(OpenLoop.HIGHEST_NANOS, OpenLoop.DIGITS);
 
+    final Gap gap = new Gap();
+
     /**
      * @param readShare 0 to 1
      * @param seed of the keys
@@ -41,7 +43,9 @@ final class ClosedLoop {
 
     /** Runs for a time, and returns when the last request is answered. */
     void run(int inFlight, long seconds) {
-        long end = System.nanoTime() + TimeUnit.SECONDS.toNanos(seconds);
+        long start = System.nanoTime();
+        long end = start + TimeUnit.SECONDS.toNanos(seconds);
+        gap.begin(start);
         CountDownLatch ended = new CountDownLatch(inFlight);
         SplittableRandom seeds = new SplittableRandom(seed);
         for (int i = 0; i < inFlight; i++) next(seeds.split(), end, ended);
@@ -74,10 +78,13 @@ final class ClosedLoop {
         var unused =
                 answer.whenComplete(
                                 (done, failed) -> {
-                                    if (failed != null) failure.compareAndSet(null, failed);
-                                    else
-                                        (reads ? this.reads : writes)
-                                                .recordValue(System.nanoTime() - began);
+                                    if (failed != null) {
+                                        failure.compareAndSet(null, failed);
+                                        return;
+                                    }
+                                    long now = System.nanoTime();
+                                    gap.answered(now);
+                                    (reads ? this.reads : writes).recordValue(now - began);
                                 })
                         .whenComplete(
                                 (done, failed) -> {

@@ -12,6 +12,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.SplittableRandom;
+import java.util.concurrent.atomic.AtomicLongArray;
 import java.util.function.Consumer;
 import org.HdrHistogram.Histogram;
 import org.jspecify.annotations.Nullable;
@@ -237,6 +238,7 @@ final class LiveNodes implements AutoCloseable {
                         node.access, node.workload, readShare, run.seed(options.seed(), round));
         node.changed |= readShare < 1;
         loop.run(IN_FLIGHT, options.seconds());
+        into.add(run, Gap.METRIC, "ms", loop.gap.millis());
         taken.end(loop.reads.getTotalCount() + loop.writes.getTotalCount());
         Times times = new Times(run, round, "", options.seconds());
         times.take("read", loop.reads, into);
@@ -254,8 +256,10 @@ final class LiveNodes implements AutoCloseable {
         node.changed = true;
         int seconds = options.seconds() * 2;
         loop.run(rate, seconds);
+        into.add(run, Gap.METRIC + at, "ms", loop.gap.millis());
         taken.end(loop.reads.getTotalCount() + loop.writes.getTotalCount());
         Times times = new Times(run, round, at, seconds);
+        times.take(taken, loop.slowest);
         times.take("read", loop.reads, into);
         times.take("write", loop.writes, into);
     }
@@ -280,6 +284,7 @@ final class LiveNodes implements AutoCloseable {
         ClosedLoop others = new ClosedLoop(node.access, node.workload, 1, keys.nextLong());
         int all = RESTARTED * options.seconds();
         others.run(IN_FLIGHT, all - options.seconds());
+        into.add(run, Gap.METRIC, "ms", Math.max(first.gap.millis(), others.gap.millis()));
         Histogram reads = first.reads.copy();
         reads.add(others.reads);
         taken.end(reads.getTotalCount());
@@ -306,6 +311,12 @@ final class LiveNodes implements AutoCloseable {
             this.round = round;
             this.at = at;
             this.seconds = seconds;
+        }
+
+        void take(Taken taken, AtomicLongArray slowest) throws IOException {
+            if (round == 0) return;
+            taken.timeline(slowest, seconds)
+                    .write(Tail.file(options.histograms(), run.name(), round, Tail.timeline(at)));
         }
 
         void take(String kind, Histogram histogram, Figures into) throws IOException {
@@ -343,6 +354,16 @@ final class LiveNodes implements AutoCloseable {
             this.into = into;
             this.shadowed = node.access.shadowed();
             this.from = node.access.probe().now();
+        }
+
+        /**
+         * Until now.
+         *
+         * @param slowest as {@link OpenLoop#slowest}
+         */
+        Timeline timeline(AtomicLongArray slowest, double seconds) {
+            Probe probe = node.access.probe();
+            return new Timeline(slowest, seconds, probe.pauses(from, probe.now()), from.millis());
         }
 
         void end(long operations) throws IOException {

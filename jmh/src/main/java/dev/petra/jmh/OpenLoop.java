@@ -46,6 +46,8 @@ final class OpenLoop {
     /** The slowest request of those that were due in a piece of the time, in nanoseconds. */
     final AtomicLongArray slowest = new AtomicLongArray(SLOTS);
 
+    final Gap gap = new Gap();
+
     /** When {@link #end} was called. */
     private volatile long last = Long.MAX_VALUE;
 
@@ -96,6 +98,7 @@ final class OpenLoop {
         AtomicReference<Throwable> failure = new AtomicReference<>();
         long start = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(20);
         long end = start + TimeUnit.SECONDS.toNanos(seconds);
+        gap.begin(start);
         Thread[] threads = new Thread[clients];
         SplittableRandom seeds = new SplittableRandom(seed);
         for (int i = 0; i < clients; i++) {
@@ -158,7 +161,9 @@ final class OpenLoop {
     }
 
     private long took(long due, long start, long end) {
-        long nanos = System.nanoTime() - due;
+        long now = System.nanoTime();
+        gap.answered(now);
+        long nanos = now - due;
         int slot = (int) ((double) (due - start) / (end - start) * SLOTS);
         slowest.accumulateAndGet(Math.max(0, Math.min(SLOTS - 1, slot)), nanos, Math::max);
         return nanos;

@@ -107,6 +107,10 @@ final class Report {
                     + " are in latencies only. In a closed loop compare the stall for a request: an"
                     + " engine that serves fewer has less to stall for");
         meanings.put(
+                Gap.METRIC,
+                "of an open loop, and of live nodes: between two answers to any client; at a fixed"
+                        + " rate no less than what lies between two requests");
+        meanings.put(
                 "allocation stalls, all threads",
                 "how long threads waited for memory, added up: of several at once each counts");
         meanings.put(
@@ -374,7 +378,8 @@ final class Report {
             if (!sweep.isEmpty())
                 body.append(
                         Chart.curves("P99 of all requests against requests/s", sweep, Chart::time));
-            body.append(timelines(rows)).append("</div>").append(table(rows));
+            for (String at : rates(rows)) body.append(timelines(rows, at));
+            body.append("</div>").append(table(rows));
         }
         for (Growth.Of what : Growth.Of.values())
             byGrowth(what)
@@ -505,13 +510,13 @@ final class Report {
     }
 
     /** One below the other, on one scale. */
-    private String timelines(Map<String, List<Figure>> rows) throws IOException {
+    private String timelines(Map<String, List<Figure>> rows, String at) throws IOException {
         Map<String, Timeline> lines = new LinkedHashMap<>();
         for (String engine : engines(rows.values())) {
             for (int round = 1; ; round++) {
-                Path file = Tail.file(histograms, name(rows, engine), round, "timeline.txt");
+                Path file = Tail.file(histograms, name(rows, engine), round, Tail.timeline(at));
                 if (!Files.exists(file)) break;
-                lines.put(engine + ", round " + round, Timeline.read(file));
+                lines.put(engine + ", round " + round + at, Timeline.read(file));
             }
         }
         DoubleSummaryStatistics all =

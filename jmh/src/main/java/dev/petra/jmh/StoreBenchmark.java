@@ -456,8 +456,9 @@ public class StoreBenchmark {
         loop.run(rate, all);
         StallProfiler.stop(loop.reads.getTotalCount() + loop.writes.getTotalCount());
         new Timeline(loop.slowest, all, probe.pauses(from, probe.now()), from.millis())
-                .write(file("timeline.txt"));
+                .write(file(Tail.timeline("")));
         StallProfiler.add("rate", rate, "ops/s");
+        StallProfiler.add(Gap.METRIC, loop.gap.millis(), "ms");
         StallProfiler.latencies("read", loop.reads, all);
         StallProfiler.latencies("write", loop.writes, all);
         Tail.write(file("read.hlog"), loop.reads, all);

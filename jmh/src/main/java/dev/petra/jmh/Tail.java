@@ -34,7 +34,16 @@ final class Tail {
 
     /** The kind of file of one of several rates, or of the only one. */
     static String kind(String requests, String at) {
-        return requests + at.replaceAll("\\D+", "-").replaceFirst("-$", "") + ".hlog";
+        return requests + rate(at) + ".hlog";
+    }
+
+    /** The same, of a {@link Timeline}. */
+    static String timeline(String at) {
+        return "timeline" + rate(at) + ".txt";
+    }
+
+    private static String rate(String at) {
+        return at.replaceAll("\\D+", "-").replaceFirst("-$", "");
     }
 
     /** The file of one round. */

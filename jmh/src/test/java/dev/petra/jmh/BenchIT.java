@@ -325,6 +325,7 @@ class BenchIT {
                 assertThat(median(results, engine, "openLoop", "rate" + at))
                         .isEqualTo(median(results, "rocks", "openLoop", "rate" + at));
                 assertThat(median(results, engine, "openLoop", "read P99" + at)).isPositive();
+                assertThat(median(results, engine, "openLoop", Gap.METRIC + at)).isPositive();
             }
         }
         assertThat(median(results, "legacy-latest-fallback", "mixed", "shadow dropped out"))

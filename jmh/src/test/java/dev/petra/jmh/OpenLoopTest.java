@@ -63,6 +63,8 @@ class OpenLoopTest {
         assertThat(loop.reads.getTotalCount()).isEqualTo(engine.reads.get());
         assertThat(loop.writes.getTotalCount()).isEqualTo(engine.writes.get());
         assertThat(engine.reads.get()).isBetween(400L, 600L);
+        // 2 ms are between two requests.
+        assertThat(loop.gap.millis()).isBetween(1.9, 2000.0);
         for (int slot = 0; slot < OpenLoop.SLOTS; slot++)
             assertThat(loop.slowest.get(slot)).describedAs("slot " + slot).isPositive();
     }
@@ -99,6 +101,7 @@ class OpenLoopTest {
         long slow = TimeUnit.MILLISECONDS.toNanos(200);
         long waited = loop.reads.getCountBetweenValues(slow, loop.reads.getHighestTrackableValue());
         assertThat(waited).isGreaterThan(200);
+        assertThat(loop.gap.millis()).isGreaterThan(490);
     }
 
     @Test

@@ -308,6 +308,14 @@ class ReportTest {
     }
 
     @Test
+    void eachRateOfLiveNodesHasItsTimeLine() throws IOException {
+        new Timeline(4, List.of(100.0), List.of())
+                .write(directory.resolve("emp-local-G1-openLoop-rocks-1-timeline-30.txt"));
+        assertThat(new Report(results(figure("rocks", "rate at 30 %", 1000.0)), directory).html())
+                .contains("slowest request over time: rocks, round 1 at 30 %");
+    }
+
+    @Test
     void resultsComeBackAsTheyWereWritten() throws IOException {
         Results results = results(figure("rocks", "read P99", 1.5, 2.5));
         Path file = directory.resolve("results.json");
