@@ -32,9 +32,14 @@ interface Access extends AutoCloseable {
             return this == CLIENT || this == CLUSTER;
         }
 
-        /** How many ask at once in a closed loop: as many as run, or as keep a node busy. */
-        int clients() {
-            return isRemote() ? 16 : Runtime.getRuntime().availableProcessors();
+        /**
+         * How many ask at once in a closed loop: as many as run, or as keep a node busy.
+         *
+         * @param asked instead of as many as run; 0 for that
+         */
+        int clients(int asked) {
+            if (isRemote()) return 16;
+            return asked > 0 ? asked : Runtime.getRuntime().availableProcessors();
         }
     }
 

@@ -249,6 +249,8 @@ public final class Bench implements Callable<Integer> {
         settings.put("seed", Long.toString(options.seed()));
         settings.put("scale", Double.toString(options.scale));
         settings.put("warm-up at most", options.warmups + " times the seconds");
+        if (options.clients > 0)
+            settings.put("clients at spi and local", Integer.toString(options.clients));
         settings.put(
                 "Petra's jar and agent",
                 options.agentEverywhere

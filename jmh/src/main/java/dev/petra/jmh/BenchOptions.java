@@ -94,6 +94,13 @@ final class BenchOptions extends NodeOptions {
     int warmups = 8;
 
     @Option(
+            names = "--clients",
+            description =
+                    "How many ask at once in closed loops at the levels spi and local (default: as"
+                            + " many as the machine has processors).")
+    int clients;
+
+    @Option(
             names = "--rates",
             split = ",",
             description =

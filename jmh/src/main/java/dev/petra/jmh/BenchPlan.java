@@ -73,6 +73,10 @@ record BenchPlan(BenchOptions options) {
             throw options.wrong("--yaml is not for the nodes of --docker");
         if (options.warmups < 0)
             throw options.wrong("--warmups must be 0 at least, not " + options.warmups);
+        if (options.clients < 0)
+            throw options.wrong("--clients must be 1 at least, not " + options.clients);
+        if (options.clients > 0 && !asked.contains("spi") && !asked.contains("local"))
+            throw options.wrong("--clients is for the levels spi and local, not for " + asked);
         if (options.nodes < 1)
             throw options.wrong("--nodes must be 1 at least, not " + options.nodes);
         List<String> gcs = chosen(options.collectors, COLLECTORS, List.of("G1"));

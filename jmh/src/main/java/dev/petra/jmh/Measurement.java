@@ -62,6 +62,7 @@ record Measurement(BenchOptions options, Path work, @Nullable MemoryLimit limite
                         .param("memory", Integer.toString(options.memory))
                         .param("seconds", Integer.toString(options.seconds()))
                         .param("warmups", Integer.toString(options.warmups))
+                        .param("clients", Integer.toString(options.clients))
                         .param("name", run.name())
                         .param("round", Integer.toString(round))
                         .param("seed", Long.toString(run.seed(options.seed(), round)))
@@ -92,7 +93,7 @@ record Measurement(BenchOptions options, Path work, @Nullable MemoryLimit limite
         if (run.isClosedLoop())
             jmh.measurementIterations(StoreBenchmark.ITERATIONS)
                     .measurementTime(TimeValue.seconds(options.seconds()))
-                    .threads(run.level().clients());
+                    .threads(run.level().clients(options.clients));
         if (run.operation().equals("openLoop"))
             jmh.param("rate", Double.toString(figures.rate(run)));
         if (run.level().isRemote()) {

@@ -102,6 +102,10 @@ public class StoreBenchmark {
     @Param("8")
     public int warmups;
 
+    /** As {@link Access.Level#clients} takes them. */
+    @Param("0")
+    public int clients;
+
     /** Where the histograms go: a directory. */
     @Param("")
     public String histograms = "";
@@ -118,7 +122,7 @@ public class StoreBenchmark {
     @Param("42")
     public long seed;
 
-    private final AtomicLong clients = new AtomicLong();
+    private final AtomicLong seeded = new AtomicLong();
 
     /** Times of reads of a closed loop, in nanoseconds; all, of all threads and iterations. */
     private final Histogram reads =
@@ -152,7 +156,7 @@ public class StoreBenchmark {
         @Setup
         public void seed(StoreBenchmark benchmark) {
             SplittableRandom seeds = new SplittableRandom(benchmark.seed);
-            for (long other = benchmark.clients.getAndIncrement(); other > 0; other--)
+            for (long other = benchmark.seeded.getAndIncrement(); other > 0; other--)
                 seeds.nextLong();
             random = new SplittableRandom(seeds.nextLong());
         }
@@ -208,7 +212,7 @@ public class StoreBenchmark {
         if (Files.exists(written())) work.written().restore(written());
         if (work.isPreloaded()) {
             String method = benchmark.getBenchmark();
-            prepare(method.substring(method.lastIndexOf('.') + 1), at.clients());
+            prepare(method.substring(method.lastIndexOf('.') + 1), at.clients(clients));
         } else rest();
         StallProfiler.watch(access.probe());
     }
@@ -406,8 +410,8 @@ public class StoreBenchmark {
     @BenchmarkMode(Mode.SingleShotTime)
     @OutputTimeUnit(TimeUnit.MILLISECONDS)
     public void backlog() {
-        int clients = Access.Level.valueOf(level).clients();
-        new Backlog(access, work, seconds, clients, seed, warmups).measure();
+        int asking = Access.Level.valueOf(level).clients(clients);
+        new Backlog(access, work, seconds, asking, seed, warmups).measure();
     }
 
     /** Another node joins. The time that JMH reports is of no meaning. */

@@ -141,7 +141,14 @@ class BenchIT {
     @Order(Integer.MAX_VALUE)
     void enginesAreComparedInAReplica() throws IOException, InterruptedException {
         assumeDrawn(0);
-        Results results = results("local", "mixed,openLoop", "rocks,legacy-latest", "--warmups=1");
+        Results results =
+                results(
+                        "local",
+                        "mixed,openLoop",
+                        "rocks,legacy-latest",
+                        "--warmups=1",
+                        "--clients=3");
+        assertThat(results.settings()).containsEntry("clients at spi and local", "3");
         double slowest =
                 Math.min(
                         median(results, "rocks", "mixed", "throughput"),

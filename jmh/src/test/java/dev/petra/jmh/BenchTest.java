@@ -61,6 +61,8 @@ class BenchTest {
                 "--live --level=client --unequal-memory --rates=30,30 | --rates has one twice",
                 "--live --level=client --unequal-memory --rates=x | Invalid value for option"
                         + " '--rates'",
+                "--clients=-1 --level=local | --clients must be 1 at least",
+                "--clients=4 --level=client | --clients is for the levels spi and local",
                 "--operation=restart --level=client | restart is for --live",
                 "--live --level=client --unequal-memory --operation=restart,read | restart must be"
                         + " the last",
@@ -125,6 +127,15 @@ class BenchTest {
                 .containsEntry("file_cache_enabled", true)
                 .containsEntry("file_cache_size", "332MiB");
         assertThat(Engine.LEGACY_LATEST.yaml(300)).doesNotContainKey("file_cache_size");
+    }
+
+    @Test
+    void asManyAskAtOnceAsIsSaidWhereTheEngineIsInTheirProcess() {
+        for (Access.Level level : Access.Level.values()) {
+            assertThat(level.clients(7)).isEqualTo(level.isRemote() ? 16 : 7);
+            assertThat(level.clients(0))
+                    .isEqualTo(level.isRemote() ? 16 : Runtime.getRuntime().availableProcessors());
+        }
     }
 
     /** Without a word, rocks had --memory and the others had none. */
