@@ -31,6 +31,9 @@ final class LiveNodes implements AutoCloseable {
     /** For how many times the seconds a node is read from that was restarted. */
     private static final int RESTARTED = 6;
 
+    /** Over time; of a closed loop they are not kept. */
+    private static final AtomicLongArray NO_TIMES = new AtomicLongArray(0);
+
     /** How long a node may take to stop, and to start. */
     private static final Duration PATIENCE = Duration.ofMinutes(10);
 
@@ -218,6 +221,7 @@ final class LiveNodes implements AutoCloseable {
                 long rows = node.access.scan();
                 into.add(run, "mean", "ms", (System.nanoTime() - began) / 1e6);
                 taken.end(rows);
+                new Times(run, round, "", 0).take(taken, NO_TIMES);
             }
             case "openLoop" -> {
                 for (int percent : options.rates) {
@@ -241,6 +245,7 @@ final class LiveNodes implements AutoCloseable {
         into.add(run, Gap.METRIC, "ms", loop.gap.millis());
         taken.end(loop.reads.getTotalCount() + loop.writes.getTotalCount());
         Times times = new Times(run, round, "", options.seconds());
+        times.take(taken, NO_TIMES);
         times.take("read", loop.reads, into);
         times.take("write", loop.writes, into);
     }
@@ -288,7 +293,9 @@ final class LiveNodes implements AutoCloseable {
         Histogram reads = first.reads.copy();
         reads.add(others.reads);
         taken.end(reads.getTotalCount());
-        new Times(run, round, "", all).take("read", reads, into);
+        Times times = new Times(run, round, "", all);
+        times.take(taken, NO_TIMES);
+        times.take("read", reads, into);
         String beginning = " in the first " + options.seconds() + " s";
         into.add(run, "throughput" + beginning, "ops/s", first.reads.getTotalCount() / took);
         for (double percentile : new double[] {50, 99})
@@ -313,9 +320,10 @@ final class LiveNodes implements AutoCloseable {
             this.seconds = seconds;
         }
 
+        /** Keeps the pauses, and of an open loop what was slow when. */
         void take(Taken taken, AtomicLongArray slowest) throws IOException {
             if (round == 0) return;
-            taken.timeline(slowest, seconds)
+            Timeline.since(taken.from, taken.node.access.probe(), seconds, slowest)
                     .write(Tail.file(options.histograms(), run.name(), round, Tail.timeline(at)));
         }
 
@@ -354,16 +362,6 @@ final class LiveNodes implements AutoCloseable {
             this.into = into;
             this.shadowed = node.access.shadowed();
             this.from = node.access.probe().now();
-        }
-
-        /**
-         * Until now.
-         *
-         * @param slowest as {@link OpenLoop#slowest}
-         */
-        Timeline timeline(AtomicLongArray slowest, double seconds) {
-            Probe probe = node.access.probe();
-            return new Timeline(slowest, seconds, probe.pauses(from, probe.now()), from.millis());
         }
 
         void end(long operations) throws IOException {

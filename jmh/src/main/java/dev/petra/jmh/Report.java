@@ -51,6 +51,11 @@ final class Report {
 
     private static final String WRITE_BUFFERS = StoreBenchmark.WRITE_BUFFERS + " (buffers)";
 
+    /** From how many milliseconds on pauses are listed. */
+    private static final double LONG_PAUSE = 5;
+
+    private static final String LONG_PAUSES = "Pauses above 5 ms, of all rounds";
+
     private static final Map<String, String> MEANINGS = meanings();
 
     private final Results results;
@@ -284,7 +289,7 @@ final class Report {
 
     // As Markdown
 
-    String markdown() {
+    String markdown() throws IOException {
         StringBuilder text = new StringBuilder("# " + TITLE + "\n\n");
         text.append("Begun ").append(results.started()).append(".\n\n");
         if (!results.isComplete())
@@ -302,19 +307,20 @@ final class Report {
                         + " warm-up of one of both was ended before it was steady.\n");
         MEANINGS.forEach((key, value) -> text.append("\n- *" + key + "*: " + value));
         text.append("\n");
-        grouped(results.figures())
-                .forEach(
-                        (setting, rows) -> {
-                            List<String> engines = engines(rows.values());
-                            text.append("\n## " + setting + "\n\n| |");
-                            for (String engine : engines) text.append(" " + engine + " | |");
-                            text.append("\n|---|");
-                            for (int i = 0; i < engines.size(); i++) text.append("---:|---|");
-                            text.append("\n");
-                            rows.forEach(
-                                    (metric, row) ->
-                                            text.append(markdownRow(metric, row, engines, rows)));
-                        });
+        for (Map.Entry<String, Map<String, List<Figure>>> setting :
+                grouped(results.figures()).entrySet()) {
+            Map<String, List<Figure>> rows = setting.getValue();
+            List<String> engines = engines(rows.values());
+            text.append("\n## " + setting.getKey() + "\n\n| |");
+            for (String engine : engines) text.append(" " + engine + " | |");
+            text.append("\n|---|");
+            for (int i = 0; i < engines.size(); i++) text.append("---:|---|");
+            text.append("\n");
+            rows.forEach((metric, row) -> text.append(markdownRow(metric, row, engines, rows)));
+            Map<String, String> pauses = longPauses(rows);
+            if (!pauses.isEmpty()) text.append("\n" + LONG_PAUSES + ":\n\n");
+            pauses.forEach((engine, all) -> text.append("- " + engine + ": " + all + "\n"));
+        }
         return text.toString();
     }
 
@@ -380,6 +386,9 @@ final class Report {
                         Chart.curves("P99 of all requests against requests/s", sweep, Chart::time));
             for (String at : rates(rows)) body.append(timelines(rows, at));
             body.append("</div>").append(table(rows));
+            Map<String, String> pauses = longPauses(rows);
+            if (!pauses.isEmpty()) body.append("<p>" + LONG_PAUSES + ":");
+            pauses.forEach((engine, all) -> body.append("<br>" + escape(engine + ": " + all)));
         }
         for (Growth.Of what : Growth.Of.values())
             byGrowth(what)
@@ -509,15 +518,52 @@ final class Report {
         return metrics;
     }
 
+    /** Of all rounds of an engine. */
+    private List<Timeline> timelines(Map<String, List<Figure>> rows, String engine, String at)
+            throws IOException {
+        List<Timeline> lines = new ArrayList<>();
+        for (int round = 1; ; round++) {
+            Path file = Tail.file(histograms, name(rows, engine), round, Tail.timeline(at));
+            if (!Files.exists(file)) return lines;
+            lines.add(Timeline.read(file));
+        }
+    }
+
+    /** By engine, what its JVMs stopped all threads for: how often, and for how long at most. */
+    private Map<String, String> longPauses(Map<String, List<Figure>> rows) throws IOException {
+        Map<String, String> engines = new LinkedHashMap<>();
+        for (String engine : engines(rows.values())) {
+            List<Timeline> lines = new ArrayList<>();
+            for (String at : rates(rows)) lines.addAll(timelines(rows, engine, at));
+            if (lines.isEmpty()) continue;
+            Map<String, DoubleSummaryStatistics> reasons =
+                    lines.stream()
+                            .flatMap(line -> line.pauses().stream())
+                            .filter(pause -> pause.millis() > LONG_PAUSE)
+                            .collect(
+                                    Collectors.groupingBy(
+                                            Timeline.Pause::reason,
+                                            TreeMap::new,
+                                            Collectors.summarizingDouble(Timeline.Pause::millis)));
+            List<String> texts = new ArrayList<>();
+            reasons.forEach(
+                    (reason, all) ->
+                            texts.add(
+                                    "%s %d, longest %s ms"
+                                            .formatted(
+                                                    reason, all.getCount(), number(all.getMax()))));
+            engines.put(engine, texts.isEmpty() ? "none" : String.join("; ", texts));
+        }
+        return engines;
+    }
+
     /** One below the other, on one scale. */
     private String timelines(Map<String, List<Figure>> rows, String at) throws IOException {
         Map<String, Timeline> lines = new LinkedHashMap<>();
         for (String engine : engines(rows.values())) {
-            for (int round = 1; ; round++) {
-                Path file = Tail.file(histograms, name(rows, engine), round, Tail.timeline(at));
-                if (!Files.exists(file)) break;
-                lines.put(engine + ", round " + round + at, Timeline.read(file));
-            }
+            int round = 0;
+            for (Timeline line : timelines(rows, engine, at))
+                lines.put(engine + ", round " + ++round + at, line);
         }
         DoubleSummaryStatistics all =
                 lines.values().stream()

@@ -8,6 +8,7 @@ import java.util.Objects;
 import java.util.SplittableRandom;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.concurrent.atomic.AtomicLongArray;
 import org.HdrHistogram.ConcurrentHistogram;
 import org.HdrHistogram.Histogram;
 import org.jspecify.annotations.Nullable;
@@ -134,6 +135,9 @@ public class StoreBenchmark {
 
     private WarmUp warmUp = new WarmUp(0, true);
     private @Nullable MemoryLimit limit;
+
+    /** Since when, where JMH has iterations to warm up. */
+    private Probe.@Nullable Moment measured;
 
     @SuppressWarnings("NullAway.Init") // JMH calls open before any benchmark.
     private Workload work;
@@ -293,6 +297,7 @@ public class StoreBenchmark {
             // JMH's, in which the node is started.
             reads.reset();
             writes.reset();
+            measured = access.probe().now();
         }
         if (warmUp.windows() > 0 || !warmUp.isSteady()) warmUp.report();
         if (limit == null) return;
@@ -307,6 +312,10 @@ public class StoreBenchmark {
             StallProfiler.end();
             keep("read", reads);
             keep("write", writes);
+            Probe.Moment from = measured;
+            if (from != null)
+                Timeline.since(from, access.probe(), ITERATIONS * seconds, new AtomicLongArray(0))
+                        .write(file(Tail.timeline("")));
             if (work.isPreloaded()) {
                 // A node in this JVM is not stopped, but ends with it.
                 access.flush();
@@ -459,8 +468,7 @@ public class StoreBenchmark {
         int all = ITERATIONS * seconds;
         loop.run(rate, all);
         StallProfiler.stop(loop.reads.getTotalCount() + loop.writes.getTotalCount());
-        new Timeline(loop.slowest, all, probe.pauses(from, probe.now()), from.millis())
-                .write(file(Tail.timeline("")));
+        Timeline.since(from, probe, all, loop.slowest).write(file(Tail.timeline("")));
         StallProfiler.add("rate", rate, "ops/s");
         StallProfiler.add(Gap.METRIC, loop.gap.millis(), "ms");
         StallProfiler.latencies("read", loop.reads, all);

@@ -9,10 +9,11 @@ import java.util.List;
 import java.util.concurrent.atomic.AtomicLongArray;
 
 /**
- * An open loop over time.
+ * A loop over time.
  *
  * @param seconds how long it ran
- * @param slowest the slowest request of each piece of that time, in microseconds; 0 for none
+ * @param slowest of an open loop: the slowest request of each piece of that time, in microseconds;
+ *     0 for none
  * @param pauses of the engine's processes
  */
 record Timeline(double seconds, List<Double> slowest, List<Pause> pauses) {
@@ -21,8 +22,9 @@ record Timeline(double seconds, List<Double> slowest, List<Pause> pauses) {
      *
      * @param at when it ended, in seconds since the loop began
      * @param millis how long it was
+     * @param reason the JVM's name for it
      */
-    record Pause(double at, double millis) {}
+    record Pause(double at, double millis, String reason) {}
 
     Timeline {
         slowest = List.copyOf(slowest);
@@ -30,20 +32,21 @@ record Timeline(double seconds, List<Double> slowest, List<Pause> pauses) {
     }
 
     /**
-     * Of what was measured.
+     * Of what was measured from a moment until now.
      *
-     * @param startMillis when the loop began, since the epoch
+     * @param slowest as {@link OpenLoop#slowest}; empty of other loops
      */
-    Timeline(AtomicLongArray slowest, double seconds, List<Probe.Pause> pauses, long startMillis) {
-        this(
+    static Timeline since(Probe.Moment from, Probe probe, double seconds, AtomicLongArray slowest) {
+        return new Timeline(
                 seconds,
                 micros(slowest),
-                pauses.stream()
+                probe.pauses(from, probe.now()).stream()
                         .map(
                                 pause ->
                                         new Pause(
-                                                (pause.millis() - startMillis) / 1000.0,
-                                                pause.nanos() / 1e6))
+                                                (pause.millis() - from.millis()) / 1000.0,
+                                                pause.nanos() / 1e6,
+                                                pause.reason()))
                         .toList());
     }
 
@@ -58,7 +61,8 @@ record Timeline(double seconds, List<Double> slowest, List<Pause> pauses) {
         List<String> lines = new ArrayList<>();
         lines.add("seconds " + seconds);
         slowest.forEach(micros -> lines.add("slowest " + micros));
-        pauses.forEach(pause -> lines.add("pause " + pause.at + " " + pause.millis));
+        pauses.forEach(
+                pause -> lines.add("pause " + pause.at + " " + pause.millis + " " + pause.reason));
         Files.write(file, lines);
     }
 
@@ -67,7 +71,7 @@ record Timeline(double seconds, List<Double> slowest, List<Pause> pauses) {
         List<Double> slowest = new ArrayList<>();
         List<Pause> pauses = new ArrayList<>();
         for (String line : Files.readAllLines(file)) {
-            String[] words = line.split(" ", -1);
+            String[] words = line.split(" ", 4);
             switch (words[0]) {
                 case "seconds" -> seconds = Double.parseDouble(words[1]);
                 case "slowest" -> slowest.add(Double.parseDouble(words[1]));
@@ -75,7 +79,8 @@ record Timeline(double seconds, List<Double> slowest, List<Pause> pauses) {
                         pauses.add(
                                 new Pause(
                                         Double.parseDouble(words[1]),
-                                        Double.parseDouble(words[2])));
+                                        Double.parseDouble(words[2]),
+                                        words[3]));
                 default -> throw new IOException(file + " has an unknown line: " + line);
             }
         }

@@ -32,7 +32,7 @@ class ReportTest {
     }
 
     @Test
-    void ratiosAreAgainstTheOneToBeatAndNoiseIsCalledNoise() {
+    void ratiosAreAgainstTheOneToBeatAndNoiseIsCalledNoise() throws IOException {
         Results results =
                 results(
                         figure("rocks", "read P99", 90.0, 110.0, 100.0, 95.0),
@@ -69,7 +69,7 @@ class ReportTest {
     }
 
     @Test
-    void whereRequestsFailedThereIsNoRatio() {
+    void whereRequestsFailedThereIsNoRatio() throws IOException {
         List<Figure> figures = new ArrayList<>();
         for (String engine : List.of("rocks", "legacy", "legacy-latest")) {
             double failed = engine.equals("legacy") ? 1 : 0;
@@ -92,7 +92,7 @@ class ReportTest {
     }
 
     @Test
-    void anEngineThatDoesNotKeepUpHasNoRatio() {
+    void anEngineThatDoesNotKeepUpHasNoRatio() throws IOException {
         Results results =
                 results(
                         rate("rocks", 25, 1000.0),
@@ -109,7 +109,7 @@ class ReportTest {
     }
 
     @Test
-    void whoDoesNotKeepUpInOneRoundHasNoRatio() {
+    void whoDoesNotKeepUpInOneRoundHasNoRatio() throws IOException {
         Results results =
                 results(
                         new Figure(
@@ -131,7 +131,7 @@ class ReportTest {
     }
 
     @Test
-    void aLoadOfFewWriteBuffersHasNoRatio() {
+    void aLoadOfFewWriteBuffersHasNoRatio() throws IOException {
         for (double buffers : new double[] {19, 20}) {
             List<Figure> figures = new ArrayList<>();
             for (String engine : List.of("rocks", "legacy-latest")) {
@@ -151,7 +151,7 @@ class ReportTest {
     }
 
     @Test
-    void aBaselineThatDoesNotKeepUpIsNone() {
+    void aBaselineThatDoesNotKeepUpIsNone() throws IOException {
         Results results =
                 results(
                         rate("rocks", 25, 1000.0),
@@ -295,7 +295,9 @@ class ReportTest {
                 new Timeline(
                         4,
                         List.of(100.0, 0.0, 20_000.0, 100.0),
-                        List.of(new Timeline.Pause(2.5, 19.5), new Timeline.Pause(3, 0.5)));
+                        List.of(
+                                new Timeline.Pause(2.5, 19.5, "G1CollectForAllocation"),
+                                new Timeline.Pause(3, 0.5, "Cleanup")));
         Path file = directory.resolve("emp-local-G1-openLoop-rocks-1-timeline.txt");
         line.write(file);
         line.write(directory.resolve("emp-local-G1-openLoop-rocks-2-timeline.txt"));
@@ -305,6 +307,42 @@ class ReportTest {
                 .contains("slowest request over time: rocks, round 2")
                 .contains("pauses: 2, together 20 ms, longest 19.5 ms")
                 .doesNotContain("NaN");
+    }
+
+    /** Also of a closed loop, which has no slowest requests over time. */
+    @Test
+    void longPausesAreListedByReason() throws IOException {
+        Timeline line =
+                new Timeline(
+                        4,
+                        List.of(),
+                        List.of(
+                                new Timeline.Pause(1, 5.5, "ZMarkStart"),
+                                new Timeline.Pause(2, 19.5, "G1CollectForAllocation"),
+                                new Timeline.Pause(3, 5, "Cleanup")));
+        line.write(directory.resolve("emp-local-G1-openLoop-rocks-1-timeline.txt"));
+        line.write(directory.resolve("emp-local-G1-openLoop-rocks-2-timeline.txt"));
+        new Timeline(4, List.of(), List.of(new Timeline.Pause(3, 5, "Cleanup")))
+                .write(directory.resolve("emp-local-G1-openLoop-legacy-1-timeline-30.txt"));
+        Report report =
+                new Report(
+                        results(
+                                figure("rocks", "stall", 1.0),
+                                figure("legacy", "rate at 30 %", 1000.0),
+                                figure("bare", "stall", 1.0)),
+                        directory);
+        assertThat(report.markdown())
+                .contains(
+                        """
+                        Pauses above 5 ms, of all rounds:
+
+                        - rocks: G1CollectForAllocation 2, longest 19.5 ms; ZMarkStart 2, longest 5.50 ms
+                        - legacy: none
+                        """)
+                .doesNotContain("- bare");
+        assertThat(report.html())
+                .contains("<br>rocks: G1CollectForAllocation 2, longest 19.5 ms;")
+                .doesNotContain("slowest request over time");
     }
 
     @Test
@@ -367,7 +405,7 @@ class ReportTest {
     }
 
     @Test
-    void aRatioOfEnginesThatWereNotWarmSaysSo() {
+    void aRatioOfEnginesThatWereNotWarmSaysSo() throws IOException {
         Results results =
                 results(
                         figure("rocks", "read P99", 90.0),
