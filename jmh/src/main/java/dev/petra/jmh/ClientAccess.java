@@ -22,6 +22,7 @@ import java.util.Objects;
 import java.util.concurrent.CompletionStage;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
+import java.util.function.ToLongFunction;
 import org.jspecify.annotations.Nullable;
 
 /** What a client sees: the driver here, the nodes in processes of their own. */
@@ -237,7 +238,8 @@ final class ClientAccess implements Access {
 
     private Row shadow(InetSocketAddress address) {
         return Objects.requireNonNull(
-                ask(address, "SELECT * FROM petra.shadow").one(), "the table has no shadow");
+                ask(session, address, "SELECT * FROM petra.shadow").one(),
+                "the table has no shadow");
     }
 
     @Override
@@ -250,18 +252,36 @@ final class ClientAccess implements Access {
 
     @Override
     public Probe probe() {
+        return probe(engine, target, session);
+    }
+
+    /** Of nodes, with how long their engine took no writes, which the nodes are asked. */
+    static Probe probe(Engine engine, Target target, CqlSession session) {
+        return stalling(engine, target, node -> stalledNanos(session, node));
+    }
+
+    /** The same of what {@code stalledNanos} says of each node. */
+    static Probe stalling(
+            Engine engine, Target target, ToLongFunction<InetSocketAddress> stalledNanos) {
         Probe probe = target.probe();
         if (!engine.isPetra()) return probe;
         List<Probe.Watched> watched = new ArrayList<>();
         for (int i = 0; i < probe.processes().size(); i++) {
             InetSocketAddress node = target.nodes().get(i);
-            watched.add(probe.processes().get(i).with(() -> stalledNanos(node)));
+            watched.add(probe.processes().get(i).with(() -> stalledNanos.applyAsLong(node)));
         }
         return new Probe(watched);
     }
 
+    private static long stalledNanos(CqlSession session, InetSocketAddress node) {
+        long micros = 0;
+        for (Row row : ask(session, node, "SELECT * FROM petra.engine_metrics"))
+            if (Probe.STALL_METRIC.equals(row.getString("metric"))) micros += row.getLong("value");
+        return micros * 1000;
+    }
+
     /** What one node alone knows. */
-    private ResultSet ask(InetSocketAddress address, String query) {
+    private static ResultSet ask(CqlSession session, InetSocketAddress address, String query) {
         Node node =
                 session.getMetadata().getNodes().values().stream()
                         .filter(known -> known.getEndPoint().resolve().equals(address))
@@ -271,13 +291,6 @@ final class ClientAccess implements Access {
                 SimpleStatement.newInstance(query)
                         .setConsistencyLevel(ConsistencyLevel.ONE)
                         .setNode(node));
-    }
-
-    private long stalledNanos(InetSocketAddress address) {
-        long micros = 0;
-        for (Row row : ask(address, "SELECT * FROM petra.engine_metrics"))
-            if (Probe.STALL_METRIC.equals(row.getString("metric"))) micros += row.getLong("value");
-        return micros * 1000;
     }
 
     /** No more requests; the nodes go on. */

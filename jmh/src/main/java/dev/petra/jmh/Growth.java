@@ -223,7 +223,7 @@ final class Growth {
         node.stop(PATIENCE);
         found.put(new Metric("time to start", "s"), target.startAgain(PATIENCE));
         found.put(new Metric("cpu to start", "s"), target.probe().now().all().cpuNanos() / 1e9);
-        // It is another process.
+        // It is another process, and nothing writes to it: its engine has no write stalls.
         StallProfiler.watch(target.probe());
         StallProfiler.restart();
     }

@@ -320,7 +320,7 @@ public final class Replay implements Callable<Integer> {
             Pace first = pace(node);
             first.run(selection, warmups(survey));
             Pace pace = pace(node);
-            Probe probe = node.process.probe();
+            Probe probe = node.probe();
             Probe.Moment from = probe.now();
             pace.run(selection, Long.MAX_VALUE);
             Probe.Moment to = probe.now();

@@ -32,8 +32,8 @@ final class ReplayNode implements AutoCloseable {
     private final Engine engine;
     private final @Nullable MemoryLimit limit;
     private final CqlSession session;
+    private final ProcessTarget process;
 
-    final ProcessTarget process;
     final Player player;
 
     ReplayNode(ReplayOptions options, List<TableSchema> tables, Engine engine, Path directory)
@@ -176,6 +176,11 @@ final class ReplayNode implements AutoCloseable {
                                         row.isNull("left_bytes") ? null : row.getLong("left_bytes"),
                                         row.getFormattedContents()))
                 .toList();
+    }
+
+    /** Of its process, and of how long its engine took no writes. */
+    Probe probe() {
+        return ClientAccess.probe(engine, process, session);
     }
 
     /** What the tables take on disk; there are no others in their keyspaces. */

@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assumptions.assumeTrue;
 import java.io.IOException;
 import java.lang.management.ManagementFactory;
 import java.lang.management.ThreadMXBean;
+import java.net.InetSocketAddress;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -78,6 +79,46 @@ class ProbeTest {
         Probe.Watched mine = new Probe.Watched(ProcessHandle.current().pid(), directory);
         assertThat(new Probe(List.of(mine, mine.with(() -> 7))).now().all().stalledNanos())
                 .isEqualTo(7);
+    }
+
+    /** As 'petra bench' and 'petra replay' ask it, each node of an engine of Petra's. */
+    @Test
+    void nodesOfTheEngineAreAskedForHowLongTheyTookNoWrites() {
+        ClientAccess.Target target =
+                new ClientAccess.Target() {
+                    @Override
+                    public List<InetSocketAddress> nodes() {
+                        return List.of(
+                                new InetSocketAddress("127.0.0.1", 3),
+                                new InetSocketAddress("127.0.0.1", 4));
+                    }
+
+                    @Override
+                    public void nodetool(String... command) {
+                        throw new UnsupportedOperationException();
+                    }
+
+                    @Override
+                    public Probe probe() {
+                        Probe.Watched mine =
+                                new Probe.Watched(ProcessHandle.current().pid(), directory);
+                        return new Probe(List.of(mine, mine));
+                    }
+
+                    @Override
+                    public void close() {}
+                };
+        assertThat(stalledNanos(Engine.ROCKS, target)).containsExactly(3L, 4L);
+        assertThat(stalledNanos(Engine.LEGACY_LATEST, target)).containsExactly(0L, 0L);
+    }
+
+    private static List<Long> stalledNanos(Engine engine, ClientAccess.Target target) {
+        return ClientAccess.stalling(engine, target, InetSocketAddress::getPort)
+                .now()
+                .processes()
+                .stream()
+                .map(Probe.Counters::stalledNanos)
+                .toList();
     }
 
     private static Probe.Moment at(long millis) {
