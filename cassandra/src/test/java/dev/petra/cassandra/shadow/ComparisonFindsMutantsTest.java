@@ -8,6 +8,7 @@ import dev.petra.engine.StorageEngine;
 import dev.petra.engine.StorageEngines;
 import dev.petra.engine.StoreSpec;
 import dev.petra.engine.TableStore;
+import dev.petra.engine.conformance.CounterTests;
 import dev.petra.engine.conformance.TestTable;
 import dev.petra.engine.conformance.UpdateBuilder;
 import dev.petra.engine.mutants.NamedMutations;
@@ -22,6 +23,7 @@ import java.util.Set;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.BooleanSupplier;
 import java.util.function.LongPredicate;
+import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 import java.util.stream.Stream;
 import org.apache.cassandra.db.ClusteringBound;
@@ -98,6 +100,18 @@ class ComparisonFindsMutantsTest {
                             + " map<text, text>, PRIMARY KEY (k, c, d)) WITH CLUSTERING ORDER BY"
                             + " (c ASC, d DESC)");
 
+    private static final String COUNTERS =
+            "CREATE TABLE t (k text, c int, n counter, PRIMARY KEY (k, c))";
+
+    private static final int COLUMNS = 200;
+
+    private static final String WIDE =
+            IntStream.range(0, COLUMNS)
+                    .mapToObj(i -> "v" + i + " text, ")
+                    .collect(
+                            Collectors.joining(
+                                    "", "CREATE TABLE t (k text, c int, ", "PRIMARY KEY (k, c))"));
+
     /** Of one token, and in more bytes than their type would take. */
     private static final List<DecoratedKey> KEYS =
             IntStream.iterate(0, salt -> salt + 1)
@@ -173,6 +187,54 @@ class ComparisonFindsMutantsTest {
         StorageEngine mutant = NamedMutations.of(name).apply(engine);
         for (int seed = 0; seed < HISTORIES / 10; seed++)
             assertThat(differs(seed, engine, mutant, 0, false)).as("seed %s", seed).isFalse();
+    }
+
+    static Set<String> ofSomeTables() {
+        return NamedMutations.ofSomeTables();
+    }
+
+    @ParameterizedTest
+    @MethodSource("ofSomeTables")
+    void thoseOfSomeTablesAreFoundThere(String name) {
+        boolean isOfCounters = name.contains("counters");
+        table = TestTable.of(isOfCounters ? COUNTERS : WIDE);
+        StorageEngine engine = memory();
+        StorageEngine mutant = NamedMutations.of(name).apply(engine);
+        int found = 0;
+        for (int seed = 0; seed < HISTORIES / 10; seed++) {
+            assertThat(differs(seed, engine, engine, isOfCounters)).as("seed %s", seed).isFalse();
+            if (differs(seed, engine, mutant, isOfCounters)) found++;
+        }
+        assertThat(found).isPositive();
+    }
+
+    /** Whether a history of such a table, in which nothing is deleted, shows a difference. */
+    private boolean differs(
+            long seed, StorageEngine ofLayers, StorageEngine ofShadow, boolean isOfCounters) {
+        Random random = new Random(seed);
+        List<TableStore> layers = layers(ofLayers);
+        TableStore shadow = store(ofShadow);
+        for (int i = 0; i < WRITES; i++) {
+            UpdateBuilder.RowBuilder row =
+                    table.update("k").at(random.nextInt(10)).row(value(random));
+            if (isOfCounters) {
+                int clock = 1 + random.nextInt(5);
+                row.set("n", CounterTests.global(1 + random.nextInt(3), clock, 10L * clock));
+            } else row.set("v" + random.nextInt(COLUMNS), text(random));
+            PartitionUpdate update = row.build();
+            layers.get(random.nextInt(layers.size())).write(update);
+            shadow.write(update);
+        }
+        DecoratedKey key = table.key("k");
+        try (UnfilteredRowIterator first = merged(layers, key, Slices.ALL, table.all(), false);
+                UnfilteredRowIterator second = rows(shadow, key, Slices.ALL, table.all(), false)) {
+            Comparison.Result result =
+                    new Comparison(table.metadata(), table.all(), NOW, NOW - 1_000, false)
+                            .compare(first, second, 1_000)
+                            .result();
+            assertThat(result).isIn(Comparison.Result.EQUAL, Comparison.Result.DIFFERENT);
+            return result == Comparison.Result.DIFFERENT;
+        }
     }
 
     /** Of two writes Cassandra itself may show the bytes of either. */

@@ -31,19 +31,12 @@ import java.util.Collection;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.concurrent.locks.LockSupport;
 import java.util.function.Supplier;
 import java.util.function.UnaryOperator;
 import java.util.stream.Stream;
-import org.apache.cassandra.db.DecoratedKey;
-import org.apache.cassandra.db.Slices;
-import org.apache.cassandra.db.filter.ColumnFilter;
-import org.apache.cassandra.db.partitions.PartitionUpdate;
-import org.apache.cassandra.db.rows.Row;
 import org.apache.cassandra.db.rows.UnfilteredRowIterator;
 import org.apache.cassandra.dht.Range;
 import org.apache.cassandra.dht.Token;
-import org.apache.cassandra.schema.ColumnMetadata;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
 
@@ -85,7 +78,7 @@ final class ExamplesFindMutantsTest {
                         kit -> write(kit).aRowDeletionHidesWhatIsOlderWhateverTheOrder()),
                 mutant(
                         "2: row tombstones go in compaction",
-                        ExamplesFindMutantsTest::losesRowDeletionsInCompaction,
+                        Mutations::losesRowDeletionsInCompaction,
                         kit -> write(kit).aRowDeletionOverFlushedDataStaysThroughCompaction()),
                 mutant(
                         "3, 11: rows of only a primary key are lost",
@@ -101,7 +94,7 @@ final class ExamplesFindMutantsTest {
                         kit -> write(kit).readingPurgesNothingHoweverOld()),
                 mutant(
                         "5: compaction strips tombstones within their grace",
-                        ExamplesFindMutantsTest::losesRowDeletionsInCompaction,
+                        Mutations::losesRowDeletionsInCompaction,
                         kit -> ((PurgeTests) () -> kit).whatIsWithinItsGraceIsKept()),
                 mutant(
                         "what was being removed goes though it was forbidden",
@@ -147,7 +140,7 @@ final class ExamplesFindMutantsTest {
                         kit -> ((AlterTests) () -> kit).aDroppedColumnIsGoneAndTheOthersStay()),
                 mutant(
                         "9: only 127 columns",
-                        ExamplesFindMutantsTest::losesColumnsBeyond127,
+                        Mutations::losesColumnsBeyond127,
                         kit -> write(kit).manyColumnsKeepTheirValues()),
                 new Mutant(
                         "9: dropped columns come back",
@@ -165,7 +158,7 @@ final class ExamplesFindMutantsTest {
                         kit -> write(kit).aCollectionsDeletionHidesOlderElementsOnly()),
                 mutant(
                         "12: counters do not merge",
-                        ExamplesFindMutantsTest::ignoresOlderCounters,
+                        Mutations::ignoresOlderCounters,
                         kit -> ((CounterTests) () -> kit).shardsOfSeveralNodesAddUp()),
                 mutant(
                         "13: only the first slice is read",
@@ -199,7 +192,7 @@ final class ExamplesFindMutantsTest {
                                         .aScanOfEverythingGivesEveryPartitionInTheOrderOfTokens()),
                 mutant(
                         "an update is not atomic",
-                        ExamplesFindMutantsTest::writesRowByRow,
+                        Mutations::writesRowByRow,
                         kit -> ((ConcurrencyTests) () -> kit).anUpdateIsSeenWholeOrNotAtAll()),
                 mutant(
                         "markers are lost on reopening",
@@ -314,68 +307,6 @@ final class ExamplesFindMutantsTest {
     }
 
     // Mutants that only these tests are for
-
-    private static TableStore losesRowDeletionsInCompaction(TableStore store) {
-        TableStore losing =
-                Mutations.readRows(
-                                row ->
-                                        row.transformAndFilter(
-                                                row.primaryKeyLivenessInfo(),
-                                                Row.Deletion.LIVE,
-                                                data -> data))
-                        .apply(store);
-        return new ForwardingStore(store) {
-            private boolean compacted;
-
-            @Override
-            public void compact(Collection<Range<Token>> ranges) {
-                compacted = true;
-            }
-
-            @Override
-            public UnfilteredRowIterator read(
-                    DecoratedKey key, Slices slices, ColumnFilter columns, boolean reversed) {
-                return (compacted ? losing : store).read(key, slices, columns, reversed);
-            }
-        };
-    }
-
-    private static TableStore losesColumnsBeyond127(TableStore store) {
-        List<ColumnMetadata> columns =
-                List.copyOf(store.spec().metadata().get().regularAndStaticColumns().regulars);
-        return Mutations.cells(cell -> columns.indexOf(cell.column()) > 127 ? null : cell)
-                .apply(store);
-    }
-
-    private static TableStore ignoresOlderCounters(TableStore store) {
-        return new ForwardingStore(store) {
-            private long last = Long.MIN_VALUE;
-
-            @Override
-            public void write(PartitionUpdate update) {
-                if (update.maxTimestamp() >= last) store.write(update);
-                last = Math.max(last, update.maxTimestamp());
-            }
-        };
-    }
-
-    private static TableStore writesRowByRow(TableStore store) {
-        return new ForwardingStore(store) {
-            @Override
-            public void write(PartitionUpdate update) {
-                store.write(Mutations.rewritten(update, row -> null, true, true));
-                for (Row row : update) {
-                    store.write(
-                            Mutations.rewritten(
-                                    update, other -> other == row ? row : null, false, false));
-                    LockSupport.parkNanos(1000);
-                }
-                store.write(
-                        Mutations.rewritten(
-                                update, other -> other.isStatic() ? other : null, false, false));
-            }
-        };
-    }
 
     private static TableStore dropsNothing(TableStore store) {
         return new ForwardingStore(store) {

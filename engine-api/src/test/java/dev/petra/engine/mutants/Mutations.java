@@ -21,6 +21,7 @@ import java.util.Set;
 import java.util.UUID;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.LockSupport;
 import java.util.function.Function;
 import java.util.function.Supplier;
 import java.util.function.UnaryOperator;
@@ -151,6 +152,44 @@ final class Mutations {
         return data instanceof ComplexColumnData complex
                 ? complex.transformAndFilter(change::apply)
                 : change.apply((Cell<?>) data);
+    }
+
+    static TableStore losesColumnsBeyond127(TableStore store) {
+        List<ColumnMetadata> columns =
+                List.copyOf(store.spec().metadata().get().regularAndStaticColumns().regulars);
+        return cells(cell -> columns.indexOf(cell.column()) > 127 ? null : cell).apply(store);
+    }
+
+    /** Takes no update of a table of counters that is older than one before. */
+    static TableStore ignoresOlderCounters(TableStore store) {
+        if (!store.spec().metadata().get().isCounter()) return store;
+        return new ForwardingStore(store) {
+            private long last = Long.MIN_VALUE;
+
+            @Override
+            PartitionUpdate changed(PartitionUpdate update) {
+                if (update.maxTimestamp() < last) return null;
+                last = update.maxTimestamp();
+                return update;
+            }
+        };
+    }
+
+    /** An update can be read when a part of it is written. */
+    static TableStore writesRowByRow(TableStore store) {
+        return new ForwardingStore(store) {
+            @Override
+            public void write(PartitionUpdate update) {
+                store.write(rewritten(update, row -> null, true, true));
+                for (Row row : update) {
+                    store.write(
+                            rewritten(update, other -> other == row ? row : null, false, false));
+                    LockSupport.parkNanos(1000);
+                }
+                store.write(
+                        rewritten(update, other -> other.isStatic() ? other : null, false, false));
+            }
+        };
     }
 
     static TableStore losesPartitionDeletions(TableStore store) {
@@ -699,7 +738,14 @@ final class Mutations {
     // Wrong after a while
 
     static TableStore losesTombstonesInCompaction(TableStore store) {
-        TableStore stripping = STRIPS_TOMBSTONES_ON_READ.apply(store);
+        return onceCompacted(store, STRIPS_TOMBSTONES_ON_READ.apply(store));
+    }
+
+    static TableStore losesRowDeletionsInCompaction(TableStore store) {
+        return onceCompacted(store, STRIPS_ROW_DELETIONS_ON_READ.apply(store));
+    }
+
+    private static TableStore onceCompacted(TableStore store, TableStore losing) {
         return new ForwardingStore(store) {
             private boolean compacted;
 
@@ -711,7 +757,7 @@ final class Mutations {
             @Override
             public UnfilteredRowIterator read(
                     DecoratedKey key, Slices slices, ColumnFilter columns, boolean reversed) {
-                return (compacted ? stripping : store).read(key, slices, columns, reversed);
+                return (compacted ? losing : store).read(key, slices, columns, reversed);
             }
         };
     }

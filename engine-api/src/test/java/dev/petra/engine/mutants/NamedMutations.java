@@ -57,6 +57,12 @@ public final class NamedMutations {
                 () -> withStores(Mutations.losesMarkersOnReopening()));
     }
 
+    /** Faults that only a table of counters shows, or one of very many columns. */
+    private static final Map<String, UnaryOperator<TableStore>> OF_SOME_TABLES =
+            Map.of(
+                    "ignores-older-counters", Mutations::ignoresOlderCounters,
+                    "loses-columns-beyond127", Mutations::losesColumnsBeyond127);
+
     /** Faults of indexes, which no table without one shows. */
     private static final Map<String, UnaryOperator<TableStore>> OF_INDEXES =
             Map.of(
@@ -74,6 +80,11 @@ public final class NamedMutations {
 
     private static UnaryOperator<StorageEngine> withStores(UnaryOperator<TableStore> mutation) {
         return engine -> new ForwardingEngine(engine, mutation);
+    }
+
+    /** The names of the faults that only some tables show; random histories have none of these. */
+    public static Set<String> ofSomeTables() {
+        return OF_SOME_TABLES.keySet();
     }
 
     /** The names of the faults that are of indexes. */
@@ -94,6 +105,8 @@ public final class NamedMutations {
         if (name.equals(NONE)) return UnaryOperator.identity();
         UnaryOperator<TableStore> ofIndexes = OF_INDEXES.get(name);
         if (ofIndexes != null) return withStores(ofIndexes);
+        UnaryOperator<TableStore> ofSomeTables = OF_SOME_TABLES.get(name);
+        if (ofSomeTables != null) return withStores(ofSomeTables);
         Supplier<UnaryOperator<StorageEngine>> ofRows = OF_ROWS.get(name);
         if (ofRows == null) throw new IllegalArgumentException("no mutation " + name);
         return ofRows.get();

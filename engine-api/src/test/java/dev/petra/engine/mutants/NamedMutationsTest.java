@@ -19,13 +19,19 @@ import org.junit.jupiter.api.Test;
 final class NamedMutationsTest {
     private static final Pattern CAPITAL = Pattern.compile("([A-Z])");
 
-    /** They show only at one moment of a purge, which their examples choose. */
+    /** They show only at one moment of a purge or a write, or in a row, that examples choose. */
     private static final Set<String> OF_EXAMPLES =
-            Set.of("purges-though-forbidden", "purges-under-readers");
+            Set.of(
+                    "purges-though-forbidden",
+                    "purges-under-readers",
+                    "writes-row-by-row",
+                    // Of what loses-tombstones-in-compaction loses, which is on the list.
+                    "loses-row-deletions-in-compaction");
 
     @Test
     void everyMutationHasAName() {
         Set<String> named = new TreeSet<>(NamedMutations.ofRows());
+        named.addAll(NamedMutations.ofSomeTables());
         named.addAll(NamedMutations.ofIndexes());
         named.addAll(OF_EXAMPLES);
         assertThat(mutations()).isEqualTo(named);
