@@ -19,8 +19,6 @@ import java.util.Set;
 import java.util.SortedSet;
 import java.util.TreeSet;
 import java.util.concurrent.ConcurrentHashMap;
-import java.util.concurrent.CountDownLatch;
-import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.BooleanSupplier;
@@ -93,7 +91,10 @@ final class ShadowCopy extends ShadowStore implements INotificationConsumer {
     /** After {@code nodetool stop}. */
     static final Duration LATER = Duration.ofSeconds(10);
 
-    /** How long a late write waits for a switch of the memtable. */
+    /**
+     * How long a late write waits for a switch of the memtable. Longer than its request: when it
+     * has waited in vain, the shadow drops out, and hours of migration would follow one slow sync.
+     */
     private static final Duration MOST_OF_A_SWITCH = Duration.ofSeconds(30);
 
     final ColumnFamilyStore cfs;
@@ -126,8 +127,7 @@ final class ShadowCopy extends ShadowStore implements INotificationConsumer {
 
     private volatile boolean looksFirst;
 
-    /** Until the table has its next memtable, if it is about to get a store for one. */
-    private volatile @Nullable CountDownLatch switching;
+    private final MemtableSwitch memtableSwitch = new MemtableSwitch();
 
     /** The partition with which the first of those to copy goes on; null if it has not begun. */
     private volatile @Nullable DecoratedKey nextKey;
@@ -264,14 +264,12 @@ final class ShadowCopy extends ShadowStore implements INotificationConsumer {
 
     /** Before somebody asks, for the last time, whether something was late. */
     void beginSwitch() {
-        if (switching == null) switching = new CountDownLatch(1);
+        memtableSwitch.begin();
     }
 
     /** When what the table shows is what its next memtable shows as well. */
     void endSwitch() {
-        CountDownLatch present = switching;
-        switching = null;
-        if (present != null) present.countDown();
+        memtableSwitch.end();
     }
 
     /**
@@ -618,9 +616,7 @@ final class ShadowCopy extends ShadowStore implements INotificationConsumer {
         try {
             late.begins(update, moment.get());
             noteLate(update);
-            CountDownLatch present = switching;
-            if (present == null || late.reason() == null) return;
-            if (!present.await(MOST_OF_A_SWITCH.toSeconds(), TimeUnit.SECONDS))
+            if (late.reason() != null && !memtableSwitch.await(MOST_OF_A_SWITCH))
                 fault("the switch of the memtable took too long for a late write");
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
