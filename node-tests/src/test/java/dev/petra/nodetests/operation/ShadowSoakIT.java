@@ -65,6 +65,9 @@ class ShadowSoakIT {
     /** Where two writes of one timestamp have to meet in one cell, 16,554 were seen. */
     private static final int SOME_TIME = 100_000;
 
+    /** In which so many are compared, of which there are some 550 in a second. */
+    private static final Duration SOME_TIME_PATIENCE = Duration.ofMinutes(10);
+
     /** Of those that show in reads of a partition, the ones that this load was seen to find. */
     private static final List<String> FOUND_HERE =
             List.of(
@@ -601,6 +604,7 @@ class ShadowSoakIT {
     /** The same load, with engines that are wrong. */
     @Test
     @Order(2)
+    @Timeout(value = 4, unit = TimeUnit.HOURS)
     @OneOf(variants = "ShadowSoakIT", of = 2, number = 2)
     void mutantsAreFoundSoon() throws Exception {
         for (int i = 0; i < MUTANTS.size(); i++) {
@@ -612,7 +616,7 @@ class ShadowSoakIT {
             try {
                 TestNode.await(
                         mutant,
-                        PATIENCE,
+                        FOUND_HERE.contains(mutant) ? PATIENCE : SOME_TIME_PATIENCE,
                         () ->
                                 shadows(prefix).stream()
                                         .anyMatch(row -> row.getLong("different") > 0));
