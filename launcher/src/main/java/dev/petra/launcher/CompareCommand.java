@@ -28,8 +28,8 @@ import picocli.CommandLine.Spec;
         description = {
             "Compares all partitions of a table with its shadow, on the node at an address, and"
                 + " waits for the result. With --snapshot it looks for what a snapshot of SSTables,"
-                + " taken before the table moved into its engine, has and the engine lacks. The"
-                + " node goes on if this command is ended; 'nodetool stop UNKNOWN' ends it.",
+                + " taken before the table was migrated into its engine, has and the engine lacks."
+                + " The node goes on if this command is ended; 'nodetool stop UNKNOWN' ends it.",
             "The exit code is 0 if all partitions were compared and are equal; 3 if there was no"
                     + " partition to compare."
         })

@@ -290,7 +290,7 @@ final class SchemaGate {
         ClientWarn.instance.warn(warning);
     }
 
-    /** Warns of what a shadow changes besides, and of what keeps the table from moving later. */
+    /** Warns of what a shadow changes besides, and of what keeps the table from its engine. */
     private static void warnOfShadow(
             @Nullable TableMetadata before,
             @Nullable KeyspaceMetadata keyspaceBefore,
@@ -315,10 +315,14 @@ final class SchemaGate {
     }
 
     private static void warnOfObstacle(TableMetadata table, String obstacle) {
-        warn("Table " + table + " has a shadow, but could not be moved to its engine: " + obstacle);
+        warn(
+                "Table "
+                        + table
+                        + " has a shadow, but could not be migrated into its engine: "
+                        + obstacle);
     }
 
-    /** Why a table with a shadow could not be moved to the engine as it is. */
+    /** Why a table with a shadow could not be migrated into the engine as it is. */
     private static List<String> obstacles(
             ShadowFactory shadow, TableMetadata table, KeyspaceMetadata keyspace) {
         List<String> obstacles = new ArrayList<>();

@@ -45,7 +45,7 @@ import org.slf4j.LoggerFactory;
  * Migrates a table's SSTables into its store, one after the other, whether they are from before an
  * ALTER or were streamed or imported: what is in one is written to the store as it is, deletions
  * included, made durable, and only then the SSTable goes. After a crash an SSTable that was half
- * moved is moved again, which changes nothing.
+ * migrated is migrated again, which changes nothing.
  *
  * <p>Where the table's shadow has become its store, SSTables go unread first: {@link Promotion}.
  *
@@ -80,7 +80,7 @@ final class MigrateIn extends Migration {
     /** The SSTable that an attempt is at, or null. */
     private volatile @Nullable Descriptor moving;
 
-    /** Up to where that is moved. */
+    /** Up to where that is migrated. */
     private volatile long movedTo;
 
     private boolean isToldOfCounts;
@@ -108,7 +108,7 @@ final class MigrateIn extends Migration {
         return "in";
     }
 
-    /** Falls as an SSTable is moved, not only with its end; grows if that attempt is given up. */
+    /** Falls as an SSTable is migrated, not only with its end; grows if an attempt is given up. */
     @Override
     public long bytesLeft() {
         // Before the SSTables: one that has gone meanwhile does not count twice.
@@ -150,7 +150,7 @@ final class MigrateIn extends Migration {
                 passOverCounts(sstable);
                 continue;
             }
-            // Cassandra compacts it; what comes of that is moved.
+            // Cassandra compacts it; what comes of that is migrated.
             if (cfs.getTracker().getCompacting().contains(sstable)) {
                 isCompacted = true;
                 continue;

@@ -171,7 +171,7 @@ public abstract class Migration {
         return doneBytes.get();
     }
 
-    /** Counts what was moved, and waits as {@code compaction_throughput} wants it. */
+    /** Counts what was migrated, and waits as {@code compaction_throughput} wants it. */
     final void moved(long bytes) {
         if (bytes <= 0) return;
         doneBytes.addAndGet(bytes);

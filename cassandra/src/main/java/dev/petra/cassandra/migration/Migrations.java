@@ -128,7 +128,7 @@ public final class Migrations {
         try {
             next = next(migration);
         } catch (RuntimeException | Error e) {
-            // Whatever it is, what was moved is moved; the rest is where it was.
+            // Whatever it is, what was migrated is migrated; the rest is where it was.
             migration.state("failed, to be tried again: " + e.getMessage());
             if (!stopped) logger.error("{} failed and is tried again", migration, e);
             inspect(e);

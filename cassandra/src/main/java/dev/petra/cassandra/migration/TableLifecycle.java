@@ -466,7 +466,7 @@ public final class TableLifecycle {
                             + failure.getMessage(),
                     failure);
         if (stores.current().isEmpty()) {
-            // All had been moved, or there was nothing.
+            // All had been migrated, or there was nothing.
             stores.close();
             stores.deleteDirectory();
             return;

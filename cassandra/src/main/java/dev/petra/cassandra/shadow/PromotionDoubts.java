@@ -15,7 +15,7 @@ import org.apache.cassandra.schema.TableId;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Why a table is not to be moved into the engine that its shadow is in. An ALTER moves it on all
+ * Why a table is not to be taken into the engine that its shadow is in. An ALTER does so on all
  * nodes, so the shadows of the others count as well: each node tells by gossip which of its shadows
  * differ or are not whole. Of nodes that tell nothing, as older versions, nothing is known.
  * Thread-safe.
@@ -54,7 +54,7 @@ public final class PromotionDoubts {
         ANNOUNCEMENT.publish();
     }
 
-    /** Why a table that has a shadow is not to be moved, as far as this node knows; or null. */
+    /** Why a table that has a shadow is not to be taken in, as far as this node knows; or null. */
     public static @Nullable String of(TableId table) {
         return of(table, Shadows.of(table), ANNOUNCEMENT.ofOthers());
     }

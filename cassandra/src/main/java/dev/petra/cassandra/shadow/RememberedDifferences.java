@@ -10,7 +10,7 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * That a shadow had differences, over a restart: the table is not to be moved into the engine past
+ * That a shadow had differences, over a restart: the table is not to be taken into the engine past
  * one. They are kept with the shadow's folder whatever becomes of the copy, since a copy that is
  * made anew says nothing of why the former one was wrong. The first is noted at once, further ones
  * once in a second. No method throws. Thread-safe.

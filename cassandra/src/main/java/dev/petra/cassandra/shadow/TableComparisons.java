@@ -167,7 +167,7 @@ public final class TableComparisons {
             if (stores.migration().isUnderWay())
                 return "table " + cfs.metadata + " is being migrated, see petra.migrations";
             if (!generation.isLive() || EngineMemtables.current(cfs) == null)
-                return "table " + cfs.metadata + " was truncated, dropped or moved";
+                return "table " + cfs.metadata + " was truncated, dropped or migrated";
             Throwable failure = generation.failure();
             return failure == null ? null : "the store cannot be used: " + failure.getMessage();
         }

@@ -558,9 +558,10 @@ class SnapshotComparisonTest {
         write(row(1, 1, "a"));
         manifest(Instant.now());
         SnapshotComparison waiting = comparison(find(), any -> true);
-        end = "table ks.t was truncated, dropped or moved";
+        end = "table ks.t was truncated, dropped or migrated";
         assertThat(waiting.isOver()).isTrue();
-        assertThat(waiting.state()).isEqualTo("ended: table ks.t was truncated, dropped or moved");
+        assertThat(waiting.state())
+                .isEqualTo("ended: table ks.t was truncated, dropped or migrated");
         end = null;
         SnapshotComparison altered = comparison(find(), any -> true);
         Hollow.set(

@@ -359,7 +359,10 @@ class FallbackIT {
             TestNode.await(
                     "a shadow",
                     PATIENCE,
-                    () -> ShadowTable.row(session, table).getBoolean("caught_up"));
+                    () -> {
+                        Row row = ShadowTable.row(session, table);
+                        return row != null && row.getBoolean("caught_up");
+                    });
     }
 
     /**

@@ -484,8 +484,8 @@ class ShadowIT {
                 "ALTER TABLE system.peers_v2 WITH memtable = 'rocks_shadow'",
                 "system keyspace is not user-modifiable");
         String warning =
-                "Table ks.base has a shadow, but could not be moved to its engine: materialized"
-                        + " views on it ('%s') are not supported yet.";
+                "Table ks.base has a shadow, but could not be migrated into its engine:"
+                        + " materialized views on it ('%s') are not supported yet.";
         assertThat(warnings("ALTER TABLE ks.base WITH memtable = 'rocks_shadow'"))
                 .containsExactly(warning.formatted("by_value"));
         assertThat(warnings("ALTER TABLE ks.base WITH comment = 'no other'")).isEmpty();
