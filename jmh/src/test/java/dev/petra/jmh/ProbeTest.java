@@ -88,9 +88,7 @@ class ProbeTest {
                 new ClientAccess.Target() {
                     @Override
                     public List<InetSocketAddress> nodes() {
-                        return List.of(
-                                new InetSocketAddress("127.0.0.1", 3),
-                                new InetSocketAddress("127.0.0.1", 4));
+                        return List.of(new InetSocketAddress(3), new InetSocketAddress(4));
                     }
 
                     @Override

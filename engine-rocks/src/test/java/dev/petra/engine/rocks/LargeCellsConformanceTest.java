@@ -2,11 +2,13 @@
 package dev.petra.engine.rocks;
 
 import java.util.Map;
+import org.junit.jupiter.api.Tag;
 
 /**
  * The same rules with every value apart from its row, tiny blocks, tiny write buffers, tiny files
  * of streams, direct reads and compaction by size.
  */
+@Tag("slow")
 class LargeCellsConformanceTest extends RocksEngineConformanceTest {
     @Override
     protected Map<String, String> settings() {

@@ -52,6 +52,7 @@ import org.apache.cassandra.dht.Murmur3Partitioner.LongToken;
 import org.apache.cassandra.dht.Range;
 import org.apache.cassandra.dht.Token;
 import org.apache.cassandra.utils.ByteBufferUtil;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -62,6 +63,7 @@ import org.rocksdb.RocksDBException;
 import org.rocksdb.RocksIterator;
 
 /** What reads all of a table in the background is in nobody's way. */
+@Tag("slow")
 class BackgroundReadsTest {
     private static final long LONG_AGO = UpdateBuilder.LONG_AGO;
     private static final String OPTIONS =

@@ -13,6 +13,7 @@ import java.nio.file.Path;
 import java.util.Map;
 import org.apache.cassandra.db.Slices;
 import org.apache.cassandra.utils.FBUtilities;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
@@ -25,6 +26,7 @@ import org.rocksdb.RocksIterator;
  * within {@code gc_grace_seconds} and {@code purge_interval}, however long it is used: both are a
  * second here, so an hour of a real queue is some seconds.
  */
+@Tag("slow")
 class QueueSpaceTest {
     /** {@code -Dpetra.queue.hours=24} for a day. */
     private static final int HOURS = Integer.getInteger("petra.queue.hours", 2);

@@ -6,11 +6,13 @@ import dev.petra.engine.rocks.wal.SyncPendingStress;
 import dev.petra.streaming.Jcstress;
 import java.nio.file.Path;
 import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
 /** Runs jcstress on what readers and writers share without a lock. */
+@Tag("slow")
 class ConcurrencyStressTest {
     @TempDir Path directory;
 

@@ -41,6 +41,7 @@ import org.apache.cassandra.utils.ByteBufferUtil;
 import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -55,6 +56,7 @@ import org.rocksdb.Status;
  * go on, and so do writes once there is room. On a tmpfs of its own, which needs the right to
  * mount.
  */
+@Tag("slow")
 class FullDiskTest {
     private static final TableMetadata TABLE =
             Tables.table("CREATE TABLE t (k int PRIMARY KEY, v blob)");
@@ -225,8 +227,8 @@ class FullDiskTest {
                 Tables.table(
                         "CREATE TABLE t (k int PRIMARY KEY, v blob) WITH compression = {'enabled':"
                             + " 'false'} AND compaction = {'class': 'TimeWindowCompactionStrategy',"
-                            + " 'compaction_window_unit': 'MINUTES', 'compaction_window_size':"
-                            + " '1', 'enabled': 'false'}");
+                            + " 'compaction_window_unit': 'MINUTES', 'compaction_window_size': '1',"
+                            + " 'enabled': 'false'}");
         Path ballast = disk.resolve("ballast");
         try (StorageEngine engine =
                 Tables.engine(Map.of("memory", "32MiB", "write_buffer", "1MiB"))) {

@@ -30,6 +30,7 @@ import org.apache.cassandra.io.FSWriteError;
 import org.apache.cassandra.io.util.PathUtils;
 import org.apache.cassandra.schema.TableMetadata;
 import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
@@ -38,6 +39,7 @@ import org.junit.jupiter.params.provider.CsvSource;
  * A disk that fails where the MANIFEST is synced that names the files of a stream ({@code
  * failedsync.cpp}): the MANIFEST may have them, and the store opens all the same.
  */
+@Tag("slow")
 class FailedIngestTest {
     private static final int ROWS = 100;
     private static final String GATE = "gate";

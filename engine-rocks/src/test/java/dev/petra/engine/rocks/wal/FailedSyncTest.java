@@ -33,6 +33,7 @@ import org.apache.cassandra.io.FSWriteError;
 import org.apache.cassandra.schema.TableMetadata;
 import org.apache.cassandra.utils.ByteBufferUtil;
 import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -43,6 +44,7 @@ import org.rocksdb.RocksDBException;
  * A sync of a log fails, and what the disk did not take is gone from it ({@code failsync.cpp}): the
  * store has it in memory, stays open, and says of nothing that it is durable.
  */
+@Tag("slow")
 class FailedSyncTest {
     private static final TableMetadata TABLE =
             Tables.table("CREATE TABLE t (k int PRIMARY KEY, v int)");
