@@ -324,11 +324,12 @@ public final class PetraMemtable extends AbstractMemtableWithCommitlog implement
     }
 
     /**
-     * Cassandra adds this to what it finds on disk, where all that is in files is found already.
+     * Cassandra adds this to what it finds on disk, where all that is in files is found already. It
+     * asks all tables in turn, on a thread that much of it waits for.
      */
     @Override
     public long getLiveDataSize() {
-        return generation.statistic(StoreStatistics::memoryBytes);
+        return generation.isShut() ? 0 : generation.statistic(StoreStatistics::memoryBytes);
     }
 
     /** The engine's memory is its own, so that this never makes Cassandra look for it to flush. */

@@ -29,8 +29,8 @@ import org.slf4j.LoggerFactory;
  * a {@code system_schema} that was lost or is an old one. What DROP had already ended is deleted at
  * start. All else becomes a snapshot, by one renaming: such as DROP takes where {@code
  * auto_snapshot} is on, and otherwise one that expires, so that an operator has time to see it.
- * Cassandra lists snapshots, and deletes those that have expired. Data whose directory has no ID
- * stays where it is.
+ * Cassandra lists snapshots, and deletes those that have expired. A store whose directory has no ID
+ * stays where it is: any folder may be called so, as one that an operator has copied.
  */
 public final class OrphanStores {
     private static final Logger logger = LoggerFactory.getLogger(OrphanStores.class);
@@ -90,10 +90,9 @@ public final class OrphanStores {
             if (hasId ? exists.test(id(name)) : isNamed.test(keyspace(table), name.group(1)))
                 continue;
             StoreLocation store = new StoreLocation(table, Disk.REAL);
-            if (doubt == null) deleteMarker(table);
+            if (doubt == null && hasId) deleteMarker(table);
             try {
                 if (!Files.isDirectory(store.root())) continue;
-                // Any other folder may be called like a table.
                 if (!hasId && store.generations().isEmpty() && store.live().isEmpty()) continue;
                 String reason = doubt != null ? doubt : whyLeft(store, hasId);
                 if (reason != null)
@@ -117,12 +116,12 @@ public final class OrphanStores {
         // What was to be kept may be in its snapshot already.
         if (store.isKept() && !store.generations().isEmpty())
             return "the snapshot of the dropped table failed";
-        // Moved aside, it would be moved back to whichever table gets that name.
-        return hasId || !store.holdsData()
+        return hasId
                 ? null
                 : "its directory, as Cassandra before 2.1 named it, does not say which table's it"
-                        + " is. Delete it, without what is beside it, if that table was dropped: no"
-                        + " other table of that name can be used before";
+                        + " is. Delete it, without what is beside it, if that table was dropped, or"
+                        + " move it out of the data directory: once another table of that name has"
+                        + " been created, the node would not start";
     }
 
     private static String keyspace(Path table) {

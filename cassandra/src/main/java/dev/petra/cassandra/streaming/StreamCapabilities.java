@@ -15,6 +15,7 @@ import java.util.Map;
 import java.util.TreeMap;
 import java.util.stream.Collectors;
 import org.apache.cassandra.db.ColumnFamilyStore;
+import org.apache.cassandra.db.Keyspace;
 import org.apache.cassandra.gms.ApplicationState;
 import org.apache.cassandra.gms.VersionedValue;
 import org.apache.cassandra.locator.InetAddressAndPort;
@@ -71,10 +72,11 @@ public final class StreamCapabilities {
         Map<String, List<TableId>> tables = new TreeMap<>();
         for (String keyspace : Host.current().userKeyspaces()) {
             KeyspaceMetadata metadata = Host.current().keyspace(keyspace);
-            // It is dropped just now.
-            if (metadata == null) continue;
+            Keyspace loaded = Host.current().loadedKeyspace(keyspace);
+            // It is dropped just now, or is being loaded with its stores, which may take long.
+            if (metadata == null || loaded == null) continue;
             for (TableMetadata table : metadata.tables) {
-                ColumnFamilyStore cfs = ColumnFamilyStore.getIfExists(table.id);
+                ColumnFamilyStore cfs = loaded.getIfExists(table.id);
                 EngineMemtable receiver = cfs == null ? null : receiver(cfs);
                 if (receiver == null) continue;
                 StorageEngine engine = Engines.get(receiver.engine());

@@ -17,7 +17,6 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.function.ToLongFunction;
-import java.util.regex.Pattern;
 import javax.management.openmbean.CompositeData;
 import org.apache.cassandra.config.DatabaseDescriptor;
 import org.apache.cassandra.db.ColumnFamilyStore;
@@ -40,9 +39,6 @@ import org.slf4j.LoggerFactory;
  */
 public final class StreamRoom {
     private static final Logger logger = LoggerFactory.getLogger(StreamRoom.class);
-
-    /** A file of an SSTable that comes whole, but for that of its rows. */
-    private static final Pattern COMPONENT = Pattern.compile(".+-(?!Data\\.)[^-]+\\.\\w+");
 
     private StreamRoom() {}
 
@@ -108,8 +104,7 @@ public final class StreamRoom {
         long files = session.getTotalFilesToReceive();
         double come =
                 begun.stream()
-                        // Each counts as a file there.
-                        .filter(file -> !COMPONENT.matcher(file.fileName).matches())
+                        // As in the plan, each component of an SSTable that comes whole is one.
                         .mapToDouble(
                                 file ->
                                         file.isCompleted()

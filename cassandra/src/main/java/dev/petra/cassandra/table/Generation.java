@@ -131,7 +131,7 @@ public final class Generation {
     }
 
     /** Whether the store is being opened anew, or closed: who asks it something waits, or fails. */
-    boolean isShut() {
+    public boolean isShut() {
         return measure(TableStore::isShut, false);
     }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.cassandra.table;
 
-import com.google.common.util.concurrent.RateLimiter;
 import dev.petra.cassandra.disk.Disk;
 import dev.petra.cassandra.disk.MigrationMark;
 import dev.petra.cassandra.disk.StoreLocation;
@@ -12,7 +11,6 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.function.Supplier;
-import org.apache.cassandra.config.DatabaseDescriptor;
 import org.apache.cassandra.io.FSError;
 import org.apache.cassandra.io.FSWriteError;
 import org.apache.cassandra.io.util.File;
@@ -51,8 +49,7 @@ final class StoreSnapshot {
     }
 
     /**
-     * Copies a generation. Blocks on disk, and as {@code snapshot_links_per_second} wants it. After
-     * a failure nothing of it is left.
+     * Copies a generation. Blocks on disk. After a failure nothing of it is left.
      *
      * @param migration asked after the copy was made: the migration under way, null for none
      * @throws FSWriteError if the disk failed, naming the snapshot
@@ -83,20 +80,6 @@ final class StoreSnapshot {
             removeHalf(target);
             throw new IllegalStateException(failed + e.getMessage());
         }
-        pace(target.generation(generation));
-    }
-
-    /**
-     * Waits as {@code snapshot_links_per_second} wants it. A store makes its links all at once: it
-     * is the next table that waits for them.
-     */
-    private static void pace(Path copy) {
-        String[] links = new File(copy).tryListNames();
-        if (links == null || links.length == 0) return;
-        RateLimiter limiter = DatabaseDescriptor.getSnapshotRateLimiter();
-        // This one waits for nothing yet, and has the next one wait for all of it.
-        limiter.acquire(links.length);
-        limiter.acquire();
     }
 
     /** The folders from the table's on: a power loss may else leave no name of the snapshot. */

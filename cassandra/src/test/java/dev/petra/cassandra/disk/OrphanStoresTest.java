@@ -153,29 +153,22 @@ class OrphanStoresTest {
         assertThat(table.resolve("rocksdb/1/data")).exists();
     }
 
-    /** Nobody saw it, and it took its disk space for ever. */
+    /** A copy that an operator made, as to rescue what TRUNCATE had ended, may be called so. */
     @Test
-    void whatDropHadEndedIsDeletedWithoutAnIdInItsDirectoryToo() throws IOException {
-        Path table = table("t", "2");
-        remove(table, Set.of(), false, false);
-        assertThat(table.resolve("rocksdb/1/data")).exists();
-        remove(table, Set.of(), true, false);
-        assertThat(table.resolve("rocksdb")).doesNotExist();
-        assertThat(table.resolve("snapshots/s")).exists();
-    }
-
-    /** A table that is created with that name has another ID, and the same directory. */
-    @Test
-    void dataWithoutAnIdInItsDirectoryIsNamedAndStays() throws IOException {
-        Path table = table("t", "1");
-        try (CapturedLog log = new CapturedLog(OrphanStores.class, Level.WARN)) {
-            remove(table, Set.of(), true, false);
-            assertThat(log.messages())
-                    .singleElement()
-                    .asString()
-                    .contains(table.resolve("rocksdb").toString(), "belongs to no table");
+    void aStoreWithoutAnIdInItsDirectoryIsNamedAndStays() throws IOException {
+        for (String live : new String[] {"1", "2"}) {
+            Path table = table("rescue" + live, live);
+            Path marker = Files.writeString(table.resolve("PETRA_STORE"), "x");
+            try (CapturedLog log = new CapturedLog(OrphanStores.class, Level.WARN)) {
+                remove(table, Set.of(), true, false);
+                assertThat(log.messages())
+                        .singleElement()
+                        .asString()
+                        .contains(table.resolve("rocksdb").toString(), "belongs to no table");
+            }
+            assertThat(table.resolve("rocksdb/1/data")).exists();
+            assertThat(marker).exists();
         }
-        assertThat(table.resolve("rocksdb/1/data")).exists();
     }
 
     @Test

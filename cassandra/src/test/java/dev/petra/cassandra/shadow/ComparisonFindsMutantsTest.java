@@ -50,6 +50,7 @@ import org.apache.cassandra.schema.TableMetadata;
 import org.apache.cassandra.utils.ByteBufferUtil;
 import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -61,6 +62,7 @@ import org.junit.jupiter.params.provider.ValueSource;
  * has all of it in one: of random histories with ties, expiry and deletions of every kind, none is
  * taken for a difference, and every mutant of the engine that an answer shows is found.
  */
+@Tag("slow")
 class ComparisonFindsMutantsTest {
     private static final int HISTORIES = 200;
     private static final int WRITES = 40;

@@ -210,7 +210,8 @@ class TableComparisonTest {
                         ofAll == Comparison.Result.UNDECIDED
                                 ? "1 differ only as Cassandra's replicas may, by what is not newer"
                                         + " than a deletion past gc_grace_seconds, by since when an"
-                                        + " expired cell is gone, or by the bytes of equal"
+                                        + " expired cell is gone, by the second of a deletion that"
+                                        + " the table has purged, or by the bytes of equal"
                                         + " clustering values; partition keys: k1"
                                 : "");
         boolean isUndecided = ofAll == Comparison.Result.UNDECIDED;

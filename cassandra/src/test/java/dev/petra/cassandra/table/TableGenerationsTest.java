@@ -35,7 +35,6 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.Consumer;
-import org.apache.cassandra.config.DatabaseDescriptor;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.io.FSReadError;
 import org.apache.cassandra.io.FSWriteError;
@@ -893,24 +892,6 @@ class TableGenerationsTest {
         TableGenerations copy =
                 TableGenerations.open("t", TABLE, () -> engine, List.of(restored), Disk.REAL);
         assertThat(read(copy)).containsExactly("b");
-    }
-
-    /** Snapshots of hundreds of tables made all of their links at once. */
-    @Test
-    void aSnapshotTakesTheTimeThatItsLinksMayTake() {
-        TableGenerations stores = open();
-        write(stores.current(), "a");
-        DatabaseDescriptor.setSnapshotLinksPerSecond(2);
-        try {
-            long began = System.nanoTime();
-            stores.snapshot(stores.current(), "s");
-            assertThat(System.nanoTime() - began)
-                    .as("of one file")
-                    .isGreaterThan(TimeUnit.MILLISECONDS.toNanos(400));
-        } finally {
-            DatabaseDescriptor.setSnapshotLinksPerSecond(0);
-        }
-        assertThat(stores.hasSnapshot("s")).isTrue();
     }
 
     /** Else a power loss takes it as a whole, though all in it is synced. */

@@ -16,12 +16,14 @@ import java.util.concurrent.TimeUnit;
 import org.apache.cassandra.db.Slices;
 import org.apache.cassandra.db.rows.UnfilteredRowIterator;
 import org.junit.jupiter.api.Disabled;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
 /**
  * Cassandra's own storage keeps the rules of the SPI, but for those that it does not keep in a node
  * either: what it answers there is hidden by the layers above.
  */
+@Tag("slow")
 class LegacyEngineConformanceTest extends StorageEngineConformance {
     static {
         EmbeddedStorage.start();

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.engine.rocks.wal;
 
-import org.apache.cassandra.utils.concurrent.UncheckedInterruptedException;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -69,13 +68,16 @@ public final class SyncState {
     /** Waits for the end of a sync; returns false if there will be none. */
     private synchronized boolean awaitEnd(long wanted) {
         long abandonedBefore = abandoned;
+        // The write is done, so an interrupt must not have it look as if it were not.
+        boolean interrupted = false;
         while (ended < wanted && abandoned == abandonedBefore && !closed) {
             try {
                 wait();
             } catch (InterruptedException e) {
-                throw new UncheckedInterruptedException(e);
+                interrupted = true;
             }
         }
+        if (interrupted) Thread.currentThread().interrupt();
         refuseAfterFailure();
         return ended >= wanted;
     }

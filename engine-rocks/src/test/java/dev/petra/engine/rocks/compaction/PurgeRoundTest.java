@@ -46,6 +46,7 @@ import org.apache.cassandra.db.rows.Unfiltered;
 import org.apache.cassandra.db.rows.UnfilteredRowIterator;
 import org.apache.cassandra.utils.ByteBufferUtil;
 import org.apache.cassandra.utils.FBUtilities;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
@@ -54,6 +55,7 @@ import org.rocksdb.RocksDBException;
 import org.rocksdb.RocksIterator;
 
 /** A purge in the background rewrites what has something to remove, and uncovers nothing. */
+@Tag("slow")
 class PurgeRoundTest extends PurgeFixture {
     private static final long LONG_AGO = UpdateBuilder.LONG_AGO;
     private static final long FILE_BYTES = 64L << 20;

@@ -117,4 +117,29 @@ class SyncStateTest {
         state.lags();
         assertThat(write()).isDone();
     }
+
+    /** It is done: the caller would take it for one that is not. */
+    @Test
+    void anInterruptDoesNotEndTheWaitOfAWrite() throws Exception {
+        CompletableFuture<Void> sync = sync(() -> {});
+        CompletableFuture<Boolean> written = new CompletableFuture<>();
+        Thread writer =
+                new Thread(
+                        () -> {
+                            Thread.currentThread().interrupt();
+                            try {
+                                state.written(true);
+                                written.complete(Thread.interrupted());
+                            } catch (RuntimeException e) {
+                                written.completeExceptionally(e);
+                            }
+                        });
+        writer.start();
+        while (writer.getState() != Thread.State.WAITING && !written.isDone()) Thread.onSpinWait();
+        assertThat(written).isNotDone();
+        disk.countDown();
+        sync.get();
+        state.sync(() -> {});
+        assertThat(written.get()).as("it stays interrupted").isTrue();
+    }
 }
