@@ -6,6 +6,7 @@ import dev.petra.jmh.querylog.Pace;
 import dev.petra.jmh.querylog.QueryLog;
 import dev.petra.jmh.querylog.Selection;
 import dev.petra.jmh.querylog.TableSchema;
+import dev.petra.launcher.Distribution;
 import dev.petra.launcher.FileTree;
 import dev.petra.launcher.NodeException;
 import java.io.IOException;
@@ -101,6 +102,7 @@ public final class Replay implements Callable<Integer> {
     public Integer call() throws IOException {
         PrintWriter console = spec.commandLine().getOut();
         List<Engine> compared = checked();
+        Distribution.fromSystemProperty().checkNotWoven();
         options.out = options.out.toAbsolutePath();
         try (Claim claim = Claim.of(options.out)) {
             Revision unused = Revision.measured();

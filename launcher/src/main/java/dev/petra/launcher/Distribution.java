@@ -71,6 +71,16 @@ public record Distribution(Path home) {
         return Jar.read(cassandraJar()).woven();
     }
 
+    /** Refuses a Cassandra that is not as it was released, to compare with. */
+    public void checkNotWoven() {
+        if (isWoven())
+            throw new NodeException(
+                    cassandraJar()
+                            + " was woven for Petra, so Cassandra's own storage in it is not what"
+                            + " was released: set CASSANDRA_HOME to the folder of an unpacked"
+                            + " Cassandra 5.0");
+    }
+
     /** Refuses a folder without Petra. */
     void checkPlugin() {
         if (!Files.isRegularFile(plugin()))

@@ -84,8 +84,11 @@ final class DistributionTest {
         String daemon = "org/apache/cassandra/service/CassandraDaemon.class";
         write(lib.resolve("cassandra-all-5.0.9.jar"), daemon);
         assertThat(distribution.isWoven()).isFalse();
+        distribution.checkNotWoven();
         write(lib.resolve("cassandra-all-5.0.9.jar"), daemon, "META-INF/petra/woven");
         assertThat(distribution.isWoven()).isTrue();
+        assertThatThrownBy(distribution::checkNotWoven)
+                .hasMessageContaining("cassandra-all-5.0.9.jar was woven");
     }
 
     private static void write(Path jar, String... entries) throws IOException {

@@ -202,7 +202,7 @@ public final class NodetoolHooks {
 
     /** When it has, or failed to. */
     public static void afterForceCompact(ColumnFamilyStore cfs) {
-        Shadows.purged(cfs, "forcecompact has purged deletions before their grace has passed");
+        Shadows.purged(cfs, "forcecompact may have purged deletions before their grace has passed");
     }
 
     /**

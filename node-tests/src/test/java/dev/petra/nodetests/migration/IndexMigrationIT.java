@@ -466,6 +466,8 @@ class IndexMigrationIT {
         index("early", "v");
         throttle(1);
         alter("early", "default");
+        // It begins when those who write have left the memtable.
+        TestNode.await("its migration", MOVES, () -> isMigrating("early"));
         awaitPart("early");
         assertThat(isMigrating("early")).isTrue();
         node.process().kill();

@@ -43,7 +43,8 @@ class ManyTablesIT {
     private static final Pattern THREADS =
             Pattern.compile(
                     "rocksdb:(low|high)|petra-(tick|flush|log-sync-?|purge|ranges|heal|windows.*)"
-                            + "|Petra(IndexSweep|Migrations|Disposals|StreamIdle).*");
+                            + "|Petra(Announceme|Upkeep|IndexSweep|Migrations|Disposals|StreamIdle)"
+                            + ".*");
 
     @TempDir static Path directory;
 

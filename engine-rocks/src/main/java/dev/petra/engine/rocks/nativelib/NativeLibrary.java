@@ -6,6 +6,7 @@ import java.io.InputStream;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Locale;
+import java.util.function.Consumer;
 import org.apache.cassandra.exceptions.ConfigurationException;
 import org.rocksdb.Env;
 import org.rocksdb.NativeLibraryLoader;
@@ -19,6 +20,12 @@ public final class NativeLibrary {
 
     private static boolean loaded;
 
+    /**
+     * Whether ours is, which an attempt that failed may have left. A second one would be another
+     * library, without what {@link #bind} gave to the first; of two the JVM takes either.
+     */
+    private static boolean oursLoaded;
+
     private NativeLibrary() {}
 
     /**
@@ -27,13 +34,18 @@ public final class NativeLibrary {
      *
      * @throws ConfigurationException naming the directory and the mend
      */
-    public static synchronized void load(String directory) {
+    public static void load(String directory) {
+        load(directory, SelfTest::run);
+    }
+
+    static synchronized void load(String directory, Consumer<Path> selfTest) {
         if (loaded) return;
         Path unpacked = null;
         try {
             Files.createDirectories(Path.of(directory));
             unpacked = Files.createTempDirectory(Path.of(directory), "petra-native-");
-            System.load(unpack(unpacked).toString());
+            if (!oursLoaded) System.load(unpack(unpacked).toString());
+            oursLoaded = true;
             Crc32c.offer();
             NativeLibraryLoader.getInstance().loadLibrary(unpacked.toString());
             // Finds it loaded, and reads its version.
@@ -54,7 +66,7 @@ public final class NativeLibrary {
             if (unpacked != null) delete(unpacked);
         }
         bind();
-        SelfTest.run(Path.of(directory));
+        selfTest.accept(Path.of(directory));
         loaded = true;
     }
 
