@@ -81,6 +81,17 @@ public final class Tables {
         return engine(Map.of("memory", "32MiB"));
     }
 
+    /** How many files of level 0 have them compacted, writes slowed down, and refused. */
+    public static void levelZero(Database database, int compact, int slow, int stop)
+            throws RocksDBException {
+        database.setOptions(
+                database.data,
+                Map.of(
+                        "level0_file_num_compaction_trigger", "" + compact,
+                        "level0_slowdown_writes_trigger", "" + slow,
+                        "level0_stop_writes_trigger", "" + stop));
+    }
+
     public static StoreSpec spec(Path directory, TableMetadata table) {
         return new StoreSpec(directory, table.name, 1, HostFixture.ref(table));
     }

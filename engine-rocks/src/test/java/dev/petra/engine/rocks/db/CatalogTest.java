@@ -79,22 +79,12 @@ class CatalogTest {
         write(0, "v");
         store.flush();
         Tables.context(store).database().db.pauseBackgroundWork();
-        levelZero(1, 1, 1);
+        Tables.levelZero(Tables.context(store).database(), 1, 1, 1);
     }
 
     private void goOn() throws RocksDBException {
-        levelZero(4, 20, 36);
+        Tables.levelZero(Tables.context(store).database(), 4, 20, 36);
         Tables.context(store).database().db.continueBackgroundWork();
-    }
-
-    private void levelZero(int compact, int slow, int stop) throws RocksDBException {
-        Database database = Tables.context(store).database();
-        database.setOptions(
-                database.data,
-                Map.of(
-                        "level0_file_num_compaction_trigger", "" + compact,
-                        "level0_slowdown_writes_trigger", "" + slow,
-                        "level0_stop_writes_trigger", "" + stop));
     }
 
     /** Once the table was altered, readers waited for it, too. */

@@ -167,11 +167,7 @@ class WriteStallRetryTest {
         AtomicBoolean open = new AtomicBoolean();
         AtomicInteger attempts = new AtomicInteger();
         AtomicInteger refused = new AtomicInteger();
-        WriteStallRetry.Attempt attempt =
-                () -> {
-                    attempts.incrementAndGet();
-                    if (!open.get()) throw stall();
-                };
+        WriteStallRetry.Attempt attempt = untilOpen(open, attempts);
         ExecutorService threads = Executors.newCachedThreadPool();
         try {
             threads.execute(() -> writeAsClient(room, attempt, refused));
@@ -255,11 +251,7 @@ class WriteStallRetryTest {
         WriteStallRetry room = new WriteStallRetry("ks.t", TimeUnit.MINUTES.toMillis(1), stalled);
         AtomicBoolean open = new AtomicBoolean();
         AtomicInteger attempts = new AtomicInteger();
-        WriteStallRetry.Attempt attempt =
-                () -> {
-                    attempts.incrementAndGet();
-                    if (!open.get()) throw stall();
-                };
+        WriteStallRetry.Attempt attempt = untilOpen(open, attempts);
         ExecutorService threads = Executors.newCachedThreadPool();
         try {
             AtomicInteger refused = new AtomicInteger();
@@ -336,5 +328,13 @@ class WriteStallRetryTest {
         } catch (RocksDBException e) {
             throw new IllegalStateException(e);
         }
+    }
+
+    /** A write that the store refuses until it is open. */
+    private static WriteStallRetry.Attempt untilOpen(AtomicBoolean open, AtomicInteger attempts) {
+        return () -> {
+            attempts.incrementAndGet();
+            if (!open.get()) throw stall();
+        };
     }
 }

@@ -586,24 +586,14 @@ class StreamIngestTest {
         stopped.flush();
         Database database = Tables.context(stopped).database();
         database.db.pauseBackgroundWork();
-        levelZero(database, 1, 1, 1);
+        Tables.levelZero(database, 1, 1, 1);
         return stopped;
     }
 
     private static void goOn(TableStore stopped) throws RocksDBException {
         Database database = Tables.context(stopped).database();
-        levelZero(database, 4, 20, 36);
+        Tables.levelZero(database, 4, 20, 36);
         database.db.continueBackgroundWork();
-    }
-
-    private static void levelZero(Database database, int compact, int slow, int stop)
-            throws RocksDBException {
-        database.setOptions(
-                database.data,
-                Map.of(
-                        "level0_file_num_compaction_trigger", "" + compact,
-                        "level0_slowdown_writes_trigger", "" + slow,
-                        "level0_stop_writes_trigger", "" + stop));
     }
 
     private interface Step {
