@@ -180,7 +180,7 @@ public final class TableHooks {
 
     /** The end of what {@link #beforeTruncate} began, also after an exception. */
     public static void truncationEnds(ColumnFamilyStore cfs) {
-        Shadows.shrinkingEnds(cfs);
+        Shadows.truncationEnds(cfs);
     }
 
     /**

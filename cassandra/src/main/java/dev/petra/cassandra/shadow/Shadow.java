@@ -40,6 +40,9 @@ public final class Shadow {
 
     private static final Duration LONGEST_REST = Duration.ofHours(1);
 
+    /** Operators clean up SSTables one by one: no copy is begun in the gaps between. */
+    private static final Duration QUIET = Duration.ofSeconds(10);
+
     private static final long ROOM_NANOS = TimeUnit.SECONDS.toNanos(1);
 
     /** How long a copy must have lasted for its end to count as the first fault. */
@@ -74,6 +77,9 @@ public final class Shadow {
 
     private volatile String state = "waits for the node";
     private final AtomicLong begun = new AtomicLong();
+
+    /** When {@link #shrunk} was called last. */
+    private volatile long shrunkAt = System.nanoTime() - QUIET.toNanos();
 
     /** Only in a step. */
     private Duration rest = FIRST_REST;
@@ -298,6 +304,11 @@ public final class Shadow {
         if (now != null) now.end(reason);
     }
 
+    /** Something that is no write may have taken from the table, and may again soon. */
+    void shrunk() {
+        shrunkAt = System.nanoTime();
+    }
+
     /**
      * When the table is altered into an engine. It stays, and gets writes and looks at them, until
      * it {@link #end}s; nothing is compared any more. Takes no lock that others hold for long: the
@@ -487,8 +498,10 @@ public final class Shadow {
             predecessor = null;
             // It would not become the table any more.
             if (promoted) return ShadowCopy.SOON;
-            if (Shadows.isShrinking(cfs) || System.nanoTime() - restUntil < 0)
-                return ShadowCopy.SOON;
+            // In this order: what has just ended was noted before.
+            if (Shadows.isShrinking(cfs)
+                    || System.nanoTime() - shrunkAt < QUIET.toNanos()
+                    || System.nanoTime() - restUntil < 0) return ShadowCopy.SOON;
             if (TableRegistry.find(cfs) != null) {
                 state = "waits: the table is leaving a storage engine, see petra.migrations";
                 return ShadowCopy.SOON;

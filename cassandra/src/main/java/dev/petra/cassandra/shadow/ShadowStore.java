@@ -61,7 +61,7 @@ class ShadowStore {
         end(new End(reason, true));
     }
 
-    /** Ends it, which is no fault: the next may begin at once. */
+    /** Ends it, which is no fault: rests do not grow by it. */
     final void end(String reason) {
         end(new End(reason, false));
     }

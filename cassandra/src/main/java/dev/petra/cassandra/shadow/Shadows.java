@@ -259,11 +259,16 @@ public final class Shadows {
         return stopped ? "is not made anew: the node is being drained" : shadow.anew();
     }
 
-    /** Before TRUNCATE of a table. {@link #shrinkingEnds} follows, also after an exception. */
+    /** Before TRUNCATE of a table. {@link #truncationEnds} follows, also after an exception. */
     public static void truncationBegins(ColumnFamilyStore cfs) {
         shrinkingBegins(cfs);
         Shadow shadow = find(cfs);
         if (shadow != null) shadow.dropOut("the table is being truncated");
+    }
+
+    /** The end of {@link #truncationBegins}. The next copy begins at once: it has little to do. */
+    public static void truncationEnds(ColumnFamilyStore cfs) {
+        notShrinking(cfs);
     }
 
     /**
@@ -286,8 +291,15 @@ public final class Shadows {
         shrinkingEnds(cfs);
     }
 
-    /** The end of {@link #shrinkingBegins}. */
+    /** The end of {@link #shrinkingBegins}. The next copy waits for a while: more may follow. */
     public static void shrinkingEnds(ColumnFamilyStore cfs) {
+        Shadow shadow = find(cfs);
+        // First: no copy begins between the two.
+        if (shadow != null) shadow.shrunk();
+        notShrinking(cfs);
+    }
+
+    private static void notShrinking(ColumnFamilyStore cfs) {
         shrinking.computeIfPresent(cfs, (same, count) -> count == 1 ? null : count - 1);
     }
 

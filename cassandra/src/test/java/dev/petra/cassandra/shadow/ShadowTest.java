@@ -6,6 +6,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import dev.petra.cassandra.Hollow;
 import dev.petra.cassandra.TestTables;
 import dev.petra.cassandra.disk.Disk;
+import dev.petra.cassandra.hooks.NodetoolHooks;
 import dev.petra.engine.EngineSettings;
 import dev.petra.engine.StorageEngine;
 import dev.petra.engine.StorageEngines;
@@ -16,11 +17,13 @@ import java.lang.reflect.Proxy;
 import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.HashMap;
 import java.util.HexFormat;
 import java.util.List;
 import java.util.Map;
 import java.util.Random;
+import java.util.concurrent.TimeUnit;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.utils.ByteBufferUtil;
 import org.junit.jupiter.api.Test;
@@ -84,6 +87,60 @@ class ShadowTest {
         // By another ALTER: what was made of it for the one before may lack what came since.
         shadow.promote();
         assertThat(copy.isOver()).isTrue();
+    }
+
+    /** Begins a copy, which it cannot here, for want of a directory; or waits. */
+    private static void assertStep(Shadow shadow, String state) {
+        boolean begins = state.contains("it cannot be made");
+        assertThat(shadow.step()).isEqualTo(begins ? Duration.ZERO : ShadowCopy.SOON);
+        assertThat(shadow.state()).contains(state);
+    }
+
+    /** Else each of them would end a copy that has just begun. */
+    @Test
+    void noCopyBeginsBetweenCleanupsOfSingleSSTables() {
+        HollowShadow.begin(cfs, cfs.metadata());
+        HollowShadow.lieIn(cfs);
+        Shadow shadow = new Shadow(cfs, factory, null);
+        ShadowCopy copy = copy();
+        HollowShadow.has(shadow, copy);
+        HollowShadow.register(shadow);
+        try {
+            NodetoolHooks.cleanupOfOne(cfs);
+            copy.end("the first was cleaned up");
+            NodetoolHooks.afterSSTables(cfs);
+            assertStep(shadow, "dropped out: the first was cleaned up");
+
+            // The next one comes when it has almost begun.
+            long longAgo = System.nanoTime() - TimeUnit.HOURS.toNanos(1);
+            Hollow.set(shadow, Shadow.class, "shrunkAt", longAgo);
+            NodetoolHooks.cleanupOfOne(cfs);
+            NodetoolHooks.afterSSTables(cfs);
+            assertStep(shadow, "dropped out: the first was cleaned up");
+
+            Hollow.set(shadow, Shadow.class, "shrunkAt", longAgo);
+            assertStep(shadow, "it cannot be made");
+        } finally {
+            HollowShadow.unregister(shadow);
+        }
+    }
+
+    /** A table that is truncated often would have no shadow for as long. */
+    @Test
+    void aCopyBeginsAtOnceAfterTruncate() {
+        HollowShadow.begin(cfs, cfs.metadata());
+        HollowShadow.lieIn(cfs);
+        Shadow shadow = new Shadow(cfs, factory, null);
+        HollowShadow.has(shadow, copy());
+        HollowShadow.register(shadow);
+        try {
+            Shadows.truncationBegins(cfs);
+            assertStep(shadow, "dropped out: the table is being truncated");
+            Shadows.truncationEnds(cfs);
+            assertStep(shadow, "it cannot be made");
+        } finally {
+            HollowShadow.unregister(shadow);
+        }
     }
 
     private void findDifference(Shadow shadow, ShadowCopy of) {
