@@ -409,8 +409,8 @@ final class JoinPoints {
                             "boolean",
                             CASSANDRA + "io.sstable.IScrubber$Options",
                             "int"),
-                    // first line: NodetoolHooks.forceCompact(this);
-                    // try { ... } finally { NodetoolHooks.afterForceCompact(this); }
+                    // first line: var before = NodetoolHooks.forceCompact(this, keys);
+                    // try { ... } finally { NodetoolHooks.afterForceCompact(this, before); }
                     at(
                             CFS,
                             "forceCompactionKeysIgnoringGcGrace",

@@ -12,7 +12,6 @@ import dev.petra.cassandra.table.EngineMemtables;
 import dev.petra.cassandra.table.TableGenerations;
 import dev.petra.cassandra.table.TableRegistry;
 import java.util.Collection;
-import java.util.EnumSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -23,6 +22,7 @@ import org.apache.cassandra.db.compaction.CompactionManager.AllSSTableOpStatus;
 import org.apache.cassandra.dht.Range;
 import org.apache.cassandra.dht.Token;
 import org.apache.cassandra.io.sstable.IVerifier;
+import org.apache.cassandra.io.sstable.format.SSTableReader;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -30,12 +30,6 @@ import org.slf4j.LoggerFactory;
 /** Join points behind {@code nodetool}. */
 public final class NodetoolHooks {
     private static final Logger logger = LoggerFactory.getLogger(NodetoolHooks.class);
-
-    /** Those by which Cassandra purges by others than the rules of the schema. */
-    private static final Set<UnsupportedOperation> OTHER_PURGES =
-            EnumSet.of(
-                    UnsupportedOperation.forceCompactionKeysIgnoringGcGrace,
-                    UnsupportedOperation.setCompactionParameters);
 
     private NodetoolHooks() {}
 
@@ -194,15 +188,34 @@ public final class NodetoolHooks {
     /**
      * Before Cassandra purges deletions of some partitions whose grace has not passed; {@link
      * #afterForceCompact} follows. Refused as others are.
+     *
+     * @return the table's SSTables, for that
+     * @throws RuntimeException as Cassandra would a moment later, if one is no key of the table
      */
-    public static void forceCompact(ColumnFamilyStore cfs) {
-        refuse(cfs, UnsupportedOperation.forceCompactionKeysIgnoringGcGrace.name());
+    public static Set<SSTableReader> forceCompact(ColumnFamilyStore cfs, String[] keys) {
+        UnsupportedOperation operation = UnsupportedOperation.forceCompactionKeysIgnoringGcGrace;
+        refuse(cfs, operation.name());
+        for (String key : keys) {
+            var unused = cfs.metadata().partitionKeyType.fromString(key);
+        }
+        overridesRules(cfs, operation);
         Shadows.shrinkingBegins(cfs);
+        return cfs.getLiveSSTables();
     }
 
-    /** When it has, or failed to. */
-    public static void afterForceCompact(ColumnFamilyStore cfs) {
-        Shadows.purged(cfs, "forcecompact may have purged deletions before their grace has passed");
+    /**
+     * When it has, or failed to, or there was nothing to purge.
+     *
+     * @param before what {@link #forceCompact} has returned
+     */
+    public static void afterForceCompact(ColumnFamilyStore cfs, Set<SSTableReader> before) {
+        // Any compaction of that time may have purged. In this order: what one that has just ended
+        // has changed shows by then.
+        if (cfs.getTracker().getCompacting().isEmpty() && cfs.getLiveSSTables().equals(before))
+            Shadows.shrinkingEnds(cfs);
+        else
+            Shadows.purged(
+                    cfs, "forcecompact may have purged deletions before their grace has passed");
     }
 
     /**
@@ -215,11 +228,16 @@ public final class NodetoolHooks {
         UnsupportedOperation refusal = UnsupportedOperation.valueOf(method);
         EngineMemtable table = EngineMemtables.current(cfs);
         if (table == null) {
-            if (OTHER_PURGES.contains(refusal))
-                Shadows.rulesOverridden(
-                        cfs, refusal.verb() + " was called, which may purge deletions too early");
+            if (refusal == UnsupportedOperation.setCompactionParameters)
+                overridesRules(cfs, refusal);
             return;
         }
         throw NodetoolOperations.refused(table, refusal.verb(), refusal.reason());
+    }
+
+    /** By which Cassandra purges by others than the rules of the schema. */
+    private static void overridesRules(ColumnFamilyStore cfs, UnsupportedOperation operation) {
+        Shadows.rulesOverridden(
+                cfs, operation.verb() + " was called, which may purge deletions too early");
     }
 }

@@ -61,6 +61,7 @@ import org.apache.cassandra.notifications.SSTableListChangedNotification;
 import org.apache.cassandra.schema.TableId;
 import org.apache.cassandra.schema.TableMetadata;
 import org.apache.cassandra.schema.TableMetadataRef;
+import org.apache.cassandra.serializers.MarshalException;
 import org.apache.cassandra.service.ActiveRepairService;
 import org.apache.cassandra.utils.ByteBufferUtil;
 import org.apache.cassandra.utils.FBUtilities;
@@ -299,15 +300,47 @@ class ShadowCopyTest {
         HollowShadow.has(shadow, copy);
         HollowShadow.register(shadow);
         try {
-            NodetoolHooks.forceCompact(cfs);
+            Set<SSTableReader> before = NodetoolHooks.forceCompact(cfs, new String[] {"1"});
             assertThat(copy.isCaughtUp()).isFalse();
             assertThat(copy.isOver()).isFalse();
-            NodetoolHooks.afterForceCompact(cfs);
+            tracker.removeUnsafe(Set.of(first));
+            NodetoolHooks.afterForceCompact(cfs, before);
         } finally {
             HollowShadow.unregister(shadow);
         }
         assertThat(copy.end())
                 .matches(end -> !end.isFault() && end.reason().startsWith("forcecompact"));
+        assertThat(Shadows.isShrinking(cfs)).isFalse();
+    }
+
+    /** As of a key that no SSTable has. */
+    @Test
+    void forcecompactThatHasPurgedNothingKeepsTheCopy() {
+        HollowShadow.become(cfs, TABLE.unbuild().id(TableId.generate()).build());
+        Shadow shadow = HollowShadow.of(cfs, false);
+        HollowShadow.has(shadow, copy);
+        HollowShadow.register(shadow);
+        try {
+            // It is no key of the table at all.
+            assertThatThrownBy(() -> NodetoolHooks.forceCompact(cfs, new String[] {"1", "one"}))
+                    .isInstanceOf(MarshalException.class);
+            assertThat(copy.isCaughtUp()).isTrue();
+            assertThat(Shadows.purgeDoubt(cfs.metadata())).isNull();
+
+            Set<SSTableReader> before = NodetoolHooks.forceCompact(cfs, new String[] {"1"});
+            assertThat(Shadows.purgeDoubt(cfs.metadata())).startsWith("forcecompact was called");
+            NodetoolHooks.afterForceCompact(cfs, before);
+            assertThat(copy.isCaughtUp()).isTrue();
+
+            // A compaction that goes on may have purged it, and its end is told later.
+            before = NodetoolHooks.forceCompact(cfs, new String[] {"1"});
+            LifecycleTransaction compaction = tracker.tryModify(first, OperationType.COMPACTION);
+            NodetoolHooks.afterForceCompact(cfs, before);
+            compaction.close();
+            assertThat(copy.isOver()).isTrue();
+        } finally {
+            HollowShadow.unregister(shadow);
+        }
         assertThat(Shadows.isShrinking(cfs)).isFalse();
     }
 

@@ -3,6 +3,7 @@ package dev.petra.cassandra.agent.advice;
 
 import dev.petra.cassandra.hooks.NodetoolHooks;
 import java.util.Collection;
+import java.util.Set;
 import java.util.concurrent.ExecutionException;
 import net.bytebuddy.asm.Advice;
 import org.apache.cassandra.db.ColumnFamilyStore;
@@ -10,6 +11,7 @@ import org.apache.cassandra.db.compaction.CompactionManager.AllSSTableOpStatus;
 import org.apache.cassandra.dht.Range;
 import org.apache.cassandra.dht.Token;
 import org.apache.cassandra.io.sstable.IVerifier;
+import org.apache.cassandra.io.sstable.format.SSTableReader;
 import org.jspecify.annotations.Nullable;
 
 /** Code that is copied into the methods behind {@code nodetool}. */
@@ -115,13 +117,15 @@ final class NodetoolAdvice {
         private ForceCompact() {}
 
         @Advice.OnMethodEnter
-        static void enter(@Advice.This ColumnFamilyStore cfs) {
-            NodetoolHooks.forceCompact(cfs);
+        static Set<SSTableReader> enter(
+                @Advice.This ColumnFamilyStore cfs, @Advice.Argument(0) String[] keys) {
+            return NodetoolHooks.forceCompact(cfs, keys);
         }
 
         @Advice.OnMethodExit(onThrowable = Throwable.class)
-        static void exit(@Advice.This ColumnFamilyStore cfs) {
-            NodetoolHooks.afterForceCompact(cfs);
+        static void exit(
+                @Advice.This ColumnFamilyStore cfs, @Advice.Enter Set<SSTableReader> before) {
+            NodetoolHooks.afterForceCompact(cfs, before);
         }
     }
 
