@@ -16,8 +16,6 @@ import java.util.stream.IntStream;
 import javax.management.JMX;
 import javax.management.ObjectName;
 import javax.management.remote.JMXConnector;
-import javax.management.remote.JMXConnectorFactory;
-import javax.management.remote.JMXServiceURL;
 import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.AfterEach;
@@ -64,7 +62,6 @@ class IndexRulesIT {
     }
 
     @BeforeAll
-    @SuppressWarnings("BanJNDI") // a node of this test, on loopback
     static void start() throws Exception {
         node =
                 TestNode.start(
@@ -81,12 +78,7 @@ class IndexRulesIT {
         superuser.execute("CREATE ROLE plain WITH PASSWORD = 'plain' AND LOGIN = true");
         user = node.session("plain", "plain");
         tables = new TwinTables(user, "ks");
-        jmx =
-                JMXConnectorFactory.connect(
-                        new JMXServiceURL(
-                                "service:jmx:rmi:///jndi/rmi://127.0.0.1:"
-                                        + node.process().jmxPort()
-                                        + "/jmxrmi"));
+        jmx = node.jmx();
         guardrails =
                 JMX.newMBeanProxy(
                         jmx.getMBeanServerConnection(),

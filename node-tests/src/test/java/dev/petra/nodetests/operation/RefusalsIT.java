@@ -10,7 +10,6 @@ import com.datastax.oss.driver.api.core.servererrors.QueryValidationException;
 import dev.petra.launcher.NodeTool;
 import dev.petra.nodetests.fixture.TableFiles;
 import dev.petra.nodetests.fixture.TestNode;
-import java.net.MalformedURLException;
 import java.nio.file.Path;
 import java.util.Map;
 import javax.management.Attribute;
@@ -18,8 +17,6 @@ import javax.management.MBeanServerConnection;
 import javax.management.MalformedObjectNameException;
 import javax.management.ObjectName;
 import javax.management.remote.JMXConnector;
-import javax.management.remote.JMXConnectorFactory;
-import javax.management.remote.JMXServiceURL;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeAll;
@@ -169,9 +166,8 @@ class RefusalsIT {
                 "CompressionParametersJson",
                 "CrcCheckChance"
             })
-    @SuppressWarnings("BanJNDI") // a node of this test, on loopback
     void attributesOfJmx(String attribute) throws Exception {
-        try (JMXConnector jmx = JMXConnectorFactory.connect(jmxAddress())) {
+        try (JMXConnector jmx = node.jmx()) {
             MBeanServerConnection beans = jmx.getMBeanServerConnection();
             ObjectName engine = table("t");
             // Cassandra can only be told of this one.
@@ -183,11 +179,6 @@ class RefusalsIT {
                     .hasStackTraceContaining("cannot be done on table ks.t");
             beans.setAttribute(table("plain"), new Attribute(attribute, now));
         }
-    }
-
-    private static JMXServiceURL jmxAddress() throws MalformedURLException {
-        return new JMXServiceURL(
-                "service:jmx:rmi:///jndi/rmi://127.0.0.1:" + node.process().jmxPort() + "/jmxrmi");
     }
 
     private static ObjectName table(String name) throws MalformedObjectNameException {

@@ -34,6 +34,8 @@ import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.locks.LockSupport;
 import java.util.function.Predicate;
 import java.util.stream.Collectors;
+import javax.management.ObjectName;
+import javax.management.remote.JMXConnector;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.MethodOrderer;
@@ -757,12 +759,61 @@ class ShadowIT {
         session.execute("DELETE FROM ks.forced WHERE k = 1");
         await("forced", row -> row.getLong("queued_writes") == 0);
         node.nodetool("flush", "ks", "forced");
+        // A key that cannot be, and one that is nowhere: nothing is purged.
+        NodeTool.Result refused = node.tryNodetool("forcecompact", "ks", "forced", "one");
+        assertThat(refused.exitCode()).as(refused.output()).isNotZero();
+        assertThat(ShadowTable.row(session, "forced").isNull("late_write")).isTrue();
+        node.nodetool("forcecompact", "ks", "forced", "77");
+        assertThat(awaitCaughtUp("forced").getLong("copies")).isEqualTo(1);
         node.nodetool("forcecompact", "ks", "forced", "1");
         Row row = await("forced", now -> now.getLong("copies") > 1 && now.getBoolean("caught_up"));
         assertThat(row.getString("late_write")).startsWith("forcecompact was called");
         NodeTool.Result result = Commands.petra(node, "compare", "ks.forced");
         assertThat(result.exitCode()).as(result.output()).isZero();
         session.execute("DROP TABLE ks.forced");
+    }
+
+    /** As by an operator with little room on the disk. */
+    @Test
+    @Order(22)
+    void sstablesAreCleanedUpOneByOneByJmx() throws Exception {
+        create("single");
+        node.nodetool("disableautocompaction", "ks", "single");
+        for (int k = 0; k < 3; k++) {
+            session.execute("INSERT INTO ks.single (k, c, v) VALUES (" + k + ", 1, 'a')");
+            node.nodetool("flush", "ks", "single");
+        }
+        session.execute("ALTER TABLE ks.single WITH memtable = 'rocks_shadow'");
+        awaitCaughtUp("single");
+        List<Path> sstables =
+                TableFiles.children(TableFiles.of(node, "ks", "single").directory()).stream()
+                        .filter(file -> file.toString().endsWith("-Data.db"))
+                        .toList();
+        assertThat(sstables).hasSize(3);
+        ObjectName compactions = new ObjectName("org.apache.cassandra.db:type=CompactionManager");
+        try (JMXConnector jmx = node.jmx()) {
+            for (Path each : sstables) {
+                jmx.getMBeanServerConnection()
+                        .invoke(
+                                compactions,
+                                "forceUserDefinedCleanup",
+                                new Object[] {each.toString()},
+                                new String[] {String.class.getName()});
+                // Longer than a shadow looks for what there is to do.
+                TimeUnit.SECONDS.sleep(2);
+            }
+        }
+        TestNode.await(
+                "all are written anew",
+                PATIENCE,
+                () -> sstables.stream().noneMatch(file -> Files.exists(file)));
+        await("single", row -> row.getLong("copies") > 1 && row.getBoolean("caught_up"));
+        Row row = compare("single", KEYS);
+        assertThat(row.getLong("different")).isZero();
+        assertThat(row.getLong("copies")).as("not one for each of them").isEqualTo(2);
+        NodeTool.Result result = Commands.petra(node, "compare", "ks.single");
+        assertThat(result.exitCode()).as(result.output()).isZero();
+        session.execute("DROP TABLE ks.single");
     }
 
     // Whole tables
