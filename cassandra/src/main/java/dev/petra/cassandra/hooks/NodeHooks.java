@@ -156,7 +156,7 @@ public final class NodeHooks {
     }
 
     private static void stopMigrations() {
-        // First: it begins migrations, and switches memtables.
+        // First: they begin migrations, and switch memtables.
         upkeep.stop();
         try {
             try {

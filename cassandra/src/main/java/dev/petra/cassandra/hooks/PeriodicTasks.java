@@ -10,25 +10,26 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * What the node does every few seconds, one task after another on one thread: none runs twice at
- * once, or beside another of the same thread. Not on Cassandra's {@code OptionalTasks}, one thread
- * on which the size estimates of hundreds of tables may take long. Thread-safe.
+ * What the node does every few seconds, each task on a thread of its own: none runs twice at once,
+ * and none waits for another. Not on Cassandra's {@code OptionalTasks}, one thread on which the size
+ * estimates of hundreds of tables may take long. Thread-safe.
  */
 final class PeriodicTasks {
     private static final Logger logger = LoggerFactory.getLogger(PeriodicTasks.class);
 
-    /** How long the node, when it stops, waits for a task that runs. */
+    /** How long the node, when it stops, waits for tasks that run. */
     private static final Duration STOP_PATIENCE = Duration.ofSeconds(5);
 
     private final String name;
-    private final ScheduledThreadPoolExecutor thread;
+    private final ScheduledThreadPoolExecutor threads;
+    private int tasks;
 
     /**
-     * @param name of the thread, which the first task begins
+     * @param name of the threads, each of which a task begins
      */
     PeriodicTasks(String name) {
         this.name = name;
-        this.thread =
+        this.threads =
                 new ScheduledThreadPoolExecutor(
                         1,
                         work -> {
@@ -45,9 +46,10 @@ final class PeriodicTasks {
      *
      * @param what the task is, for the log
      */
-    void every(Duration pause, String what, Runnable task) {
+    synchronized void every(Duration pause, String what, Runnable task) {
+        threads.setCorePoolSize(++tasks);
         var unused =
-                thread.scheduleWithFixedDelay(
+                threads.scheduleWithFixedDelay(
                         () -> run(what, task), 0, pause.toMillis(), TimeUnit.MILLISECONDS);
     }
 
@@ -70,15 +72,15 @@ final class PeriodicTasks {
         }
     }
 
-    /** Begins no task any more, and waits a moment for the one that runs. */
+    /** Begins no task any more, and waits a moment for those that run. */
     void stop() {
-        thread.shutdown();
+        threads.shutdown();
         try {
-            if (!thread.awaitTermination(STOP_PATIENCE.toMillis(), TimeUnit.MILLISECONDS))
-                logger.warn("Thread {} still runs a task while the node shuts down", name);
+            if (!threads.awaitTermination(STOP_PATIENCE.toMillis(), TimeUnit.MILLISECONDS))
+                logger.warn("A thread {} still runs a task while the node shuts down", name);
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
-            logger.warn("Interrupted while thread {} ends its task", name);
+            logger.warn("Interrupted while threads {} end their tasks", name);
         }
     }
 }
