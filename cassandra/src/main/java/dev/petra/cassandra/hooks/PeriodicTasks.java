@@ -11,8 +11,8 @@ import org.slf4j.LoggerFactory;
 
 /**
  * What the node does every few seconds, each task on a thread of its own: none runs twice at once,
- * and none waits for another. Not on Cassandra's {@code OptionalTasks}, one thread on which the size
- * estimates of hundreds of tables may take long. Thread-safe.
+ * and none waits for another. Not on Cassandra's {@code OptionalTasks}, one thread on which the
+ * size estimates of hundreds of tables may take long. Thread-safe.
  */
 final class PeriodicTasks {
     private static final Logger logger = LoggerFactory.getLogger(PeriodicTasks.class);

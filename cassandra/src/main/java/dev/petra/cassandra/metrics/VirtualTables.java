@@ -340,6 +340,15 @@ public final class VirtualTables {
                                         .column("left_bytes", table.leftBytes())
                                         .column(STATE, table.state());
                             });
+                    TableLifecycle.forEachLeaving(
+                            (table, generation) -> {
+                                String keyspace = table.getKeyspaceName();
+                                if (!asked.has(keyspace)) return;
+                                result.row(keyspace, table.getTableName(), "out")
+                                        .column("done_bytes", 0L)
+                                        .column("left_bytes", liveBytes(generation))
+                                        .column(STATE, "waiting for writes that began before it");
+                            });
                     for (Migration migration : Migrations.now()) {
                         if (!asked.has(migration.cfs.getKeyspaceName())) continue;
                         result.row(
@@ -351,6 +360,10 @@ public final class VirtualTables {
                                 .column(STATE, migration.state());
                     }
                 });
+    }
+
+    private static long liveBytes(Generation generation) {
+        return generation.statistic(StoreStatistics::liveDataBytes);
     }
 
     static AbstractVirtualTable shadow() {

@@ -82,6 +82,11 @@ public final class Migrations {
         return new ArrayList<>(all);
     }
 
+    /** Whether one of a table out of its engine is under way. */
+    static synchronized boolean isLeaving(TableGenerations stores) {
+        return all.stream().anyMatch(each -> each.stores == stores && each instanceof MigrateOut);
+    }
+
     /** What the latest migration of a table does or waits for. */
     public static synchronized String state(TableGenerations stores) {
         String state = "it is not under way on this node now";

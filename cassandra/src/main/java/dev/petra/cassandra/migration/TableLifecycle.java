@@ -24,6 +24,7 @@ import java.util.Map;
 import java.util.Objects;
 import java.util.OptionalLong;
 import java.util.WeakHashMap;
+import java.util.function.BiConsumer;
 import java.util.function.Consumer;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.ColumnFamilyStore.FlushReason;
@@ -361,6 +362,22 @@ public final class TableLifecycle {
                 && cfs.isValid()
                 && cfs.metadata().params.memtable.factory() instanceof EngineConfiguration
                 && EngineMemtables.isCassandrasCurrent(cfs);
+    }
+
+    /**
+     * The tables that an ALTER takes out of their engines and that are not among {@link
+     * Migrations#now} yet: writes to the engine that began before it have not ended. To be asked
+     * before those, where none is to be missed.
+     */
+    public static void forEachLeaving(BiConsumer<ColumnFamilyStore, Generation> use) {
+        TableRegistry.forEachOwner(
+                cfs -> {
+                    EngineMemtable memtable = EngineMemtables.departing(cfs);
+                    if (memtable == null) return;
+                    TableGenerations stores = memtable.generation().stores();
+                    if (stores.migration().isUnderWay() && !Migrations.isLeaving(stores))
+                        use.accept(cfs, memtable.generation());
+                });
     }
 
     private static String configuration(ColumnFamilyStore cfs) {

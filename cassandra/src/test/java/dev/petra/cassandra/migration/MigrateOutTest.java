@@ -8,9 +8,11 @@ import dev.petra.cassandra.HollowMemtable;
 import dev.petra.cassandra.TestTables;
 import dev.petra.cassandra.shadow.PromotedShadow;
 import dev.petra.cassandra.table.TableGenerations;
+import dev.petra.cassandra.table.TableRegistry;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.stream.Stream;
@@ -58,6 +60,33 @@ class MigrateOutTest {
             assertThat(present.takeStep()).isEqualTo(Migration.SOON);
             assertThat(shadow.isOver()).isTrue();
         }
+    }
+
+    /** Until the last write to the engine had ended it was not shown, as if it were over. */
+    @Test
+    void aTableIsShownAsLeavingBeforeItsMigrationIsThere() {
+        TableGenerations stores = TestTables.withoutEngine(metadata, table);
+        Hollow.set(cfs, ColumnFamilyStore.class, "name", "t");
+        TableRegistry.put(cfs, stores);
+        try {
+            cfs.getTracker().reset(HollowMemtable.of(stores, 0));
+            assertThat(isLeaving()).isFalse();
+            MigrateOut migration = out(stores);
+            cfs.getTracker().reset(HollowMemtable.of(stores, migration.number));
+            assertThat(isLeaving()).isTrue();
+            Migrations.begin(migration);
+            assertThat(isLeaving()).as("besides its migration").isFalse();
+            // It ends with its next step, as by an ALTER back.
+            assertThat(stores.migration().begin("rocks")).isEqualTo(2);
+        } finally {
+            TableRegistry.remove(cfs);
+        }
+    }
+
+    private boolean isLeaving() {
+        List<ColumnFamilyStore> leaving = new ArrayList<>();
+        TableLifecycle.forEachLeaving((each, generation) -> leaving.add(each));
+        return leaving.contains(cfs);
     }
 
     private static Directories.DataDirectory[] disks(Path... directories) {
