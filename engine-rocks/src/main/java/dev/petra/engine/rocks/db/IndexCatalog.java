@@ -40,10 +40,10 @@ public final class IndexCatalog {
     /** Those that were defined once and are not now; another set at each change. */
     private volatile Set<UUID> dropped = Set.of();
 
-    /** The indexes being dropped, whose entries may be there; guarded by this. */
-    private final Map<Integer, UUID> leftovers = new HashMap<>();
+    /** The indexes being dropped, whose entries may be there; another map at each change. */
+    private volatile Map<Integer, UUID> leftovers = Map.of();
 
-    /** Guarded by this. */
+    /** Guarded by this, which is held while an entry waits for a store that takes no writes. */
     private int next;
 
     /**
@@ -53,13 +53,14 @@ public final class IndexCatalog {
         this.catalog = catalog;
         Map<UUID, Defined> all = new HashMap<>();
         Set<UUID> gone = new HashSet<>();
+        Map<Integer, UUID> left = new HashMap<>();
         found.forEach(
                 (key, value) -> {
                     int number = Integer.parseInt(key);
                     String[] parts = value.split(" ", 2);
                     UUID index = UUID.fromString(parts[0]);
                     next = Math.max(next, number + 1);
-                    if (parts[1].equals(DROPPING)) leftovers.put(number, index);
+                    if (parts[1].equals(DROPPING)) left.put(number, index);
                     if (parts[1].equals(DROPPING) || parts[1].equals(DROPPED)) gone.add(index);
                     else
                         all.put(
@@ -70,6 +71,7 @@ public final class IndexCatalog {
         gone.removeAll(all.keySet());
         defined(all);
         dropped = Set.copyOf(gone);
+        leftovers = Map.copyOf(left);
     }
 
     private void defined(Map<UUID, Defined> all) {
@@ -161,14 +163,16 @@ public final class IndexCatalog {
         Set<UUID> more = new HashSet<>(dropped);
         more.add(index);
         dropped = Set.copyOf(more);
-        leftovers.put(found.number, index);
+        Map<Integer, UUID> left = new HashMap<>(leftovers);
+        left.put(found.number, index);
+        leftovers = Map.copyOf(left);
         Map<UUID, Defined> others = new HashMap<>(defined);
         others.remove(index);
         defined(others);
     }
 
     /** The numbers of dropped indexes whose entries may still be there. */
-    public synchronized List<Integer> leftovers() {
+    public List<Integer> leftovers() {
         return new ArrayList<>(leftovers.keySet());
     }
 
@@ -177,6 +181,8 @@ public final class IndexCatalog {
         UUID index = leftovers.get(number);
         if (index == null) return;
         put(number, index, DROPPED);
-        leftovers.remove(number);
+        Map<Integer, UUID> others = new HashMap<>(leftovers);
+        others.remove(number);
+        leftovers = Map.copyOf(others);
     }
 }
