@@ -15,7 +15,6 @@ import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
-import java.util.concurrent.locks.LockSupport;
 import org.jspecify.annotations.Nullable;
 import org.rocksdb.ColumnFamilyHandle;
 import org.rocksdb.FlushOptions;
@@ -458,7 +457,7 @@ public final class Database implements AutoCloseable {
         long started = System.nanoTime();
         long logAt = started + LOG_EVERY_NANOS;
         while (uses.count() != 0 || !syncs.compareAndSet(0, NO_SYNCS)) {
-            LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(1));
+            Pauses.park(TimeUnit.MILLISECONDS.toNanos(1));
             long now = System.nanoTime();
             if (now - started > nanos) return false;
             if (now - logAt >= 0) {

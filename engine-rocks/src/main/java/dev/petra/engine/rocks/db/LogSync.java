@@ -6,7 +6,6 @@ import dev.petra.engine.rocks.wal.LogFiles;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.concurrent.TimeUnit;
-import java.util.concurrent.locks.LockSupport;
 import org.jspecify.annotations.Nullable;
 import org.rocksdb.RocksDBException;
 import org.slf4j.Logger;
@@ -162,11 +161,11 @@ public final class LogSync {
     }
 
     /** The writer that found no room may be about to say so. */
-    private boolean isLogFull() {
+    boolean isLogFull() {
         long end = System.nanoTime() + FULL_PATIENCE_NANOS;
         // Who uses it no more has said so.
         while (!logFull && database.isUsed() && System.nanoTime() - end < 0)
-            LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(1));
+            Pauses.park(TimeUnit.MILLISECONDS.toNanos(1));
         return logFull;
     }
 

@@ -2,7 +2,6 @@
 package dev.petra.engine.rocks.db;
 
 import java.util.concurrent.TimeUnit;
-import java.util.concurrent.locks.LockSupport;
 
 /**
  * Lets one thread wait until every write that had begun has ended, without a lock for the writers:
@@ -12,6 +11,8 @@ import java.util.concurrent.locks.LockSupport;
  * promised.)
  */
 public final class WriteBarrier {
+    private static final long PAUSE_NANOS = TimeUnit.MICROSECONDS.toNanos(100);
+
     /** The writers of each phase. */
     private final StripedCounter[] writers = {new StripedCounter(), new StripedCounter()};
 
@@ -76,8 +77,7 @@ public final class WriteBarrier {
         for (int i = 0; i < 2; i++) {
             int old = phase;
             phase = 1 - old;
-            while (writers[old].sum() != 0)
-                LockSupport.parkNanos(TimeUnit.MICROSECONDS.toNanos(100));
+            while (writers[old].sum() != 0) Pauses.park(PAUSE_NANOS);
         }
     }
 }

@@ -330,7 +330,7 @@ public final class WriteStallRetry {
         for (long pause = Math.max(SHORTEST_PAUSE_NANOS, usualPauseNanos / 2);
                 System.nanoTime() - end < 0;
                 pause = Math.min(2 * pause, LONGEST_PAUSE_NANOS)) {
-            pause(pause);
+            Pauses.park(pause);
             RocksDBException again = refusal(attempt);
             if (again == null) {
                 usualPauseNanos = pause;
@@ -342,13 +342,6 @@ public final class WriteStallRetry {
             if (System.nanoTime() - began > stoppedNanos) stopped = true;
         }
         throw stalled(refused);
-    }
-
-    /** Also if the thread is interrupted, which would not park at all; to the millisecond then. */
-    private static void pause(long nanos) {
-        if (Thread.currentThread().isInterrupted())
-            Uninterruptibles.sleepUninterruptibly(nanos, TimeUnit.NANOSECONDS);
-        else LockSupport.parkNanos(nanos);
     }
 
     private WriteStallException stalled(@Nullable RocksDBException e) {

@@ -4,6 +4,7 @@ package dev.petra.engine.rocks.wal;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
+import java.nio.channels.ClosedByInterruptException;
 import java.nio.channels.FileChannel;
 import java.nio.file.DirectoryIteratorException;
 import java.nio.file.Files;
@@ -126,22 +127,54 @@ public final class SyncMark implements AutoCloseable {
         // Whoever still writes may outlive the wait for that; the file would stay open.
         if (closed) return false;
         try {
-            if (thorough)
-                firstLog = db.getLongProperty(families.get(0), "rocksdb.min-log-number-to-keep");
-            long durable = Math.max(sequence, marked);
-            List<Log> needed = logs(db, families, durable);
-            boolean urgent = thorough && ingested;
-            if (urgent || (thorough && lookedAt != listings)) lookAtManifest();
-            if (channel == null) open();
-            write(new Known(++count, durable, firstLog, needed, manifest));
-            force(urgent);
-            if (urgent) ingested = false;
-            marked = durable;
-            failing = false;
+            uninterrupted(() -> setNow(db, families, sequence, thorough));
             return true;
         } catch (IOException | RocksDBException e) {
             failed(e);
             return false;
+        }
+    }
+
+    private void setNow(
+            RocksDB db, List<ColumnFamilyHandle> families, long sequence, boolean thorough)
+            throws IOException, RocksDBException {
+        if (thorough)
+            firstLog = db.getLongProperty(families.get(0), "rocksdb.min-log-number-to-keep");
+        long durable = Math.max(sequence, marked);
+        List<Log> needed = logs(db, families, durable);
+        boolean urgent = thorough && ingested;
+        if (urgent || (thorough && lookedAt != listings)) lookAtManifest();
+        open();
+        write(new Known(count + 1, durable, firstLog, needed, manifest));
+        force(urgent);
+        if (urgent) ingested = false;
+        marked = durable;
+        failing = false;
+    }
+
+    /** Something to do with files. */
+    private interface Work<E extends Exception> {
+        void run() throws IOException, E;
+    }
+
+    /**
+     * An interrupt ends no such work, and is no error of the disk: it closes the file that is read
+     * or written just then, and the work is done once more. The thread stays interrupted.
+     */
+    private static <E extends Exception> void uninterrupted(Work<E> work) throws IOException, E {
+        boolean interrupted = false;
+        try {
+            while (true) {
+                interrupted |= Thread.interrupted();
+                try {
+                    work.run();
+                    return;
+                } catch (ClosedByInterruptException e) {
+                    interrupted = true;
+                }
+            }
+        } finally {
+            if (interrupted) Thread.currentThread().interrupt();
         }
     }
 
@@ -161,18 +194,21 @@ public final class SyncMark implements AutoCloseable {
      */
     public synchronized void opened() {
         try {
-            if (closed) return;
-            Known before = read(directory);
-            // Nothing was synced yet, or the operator removed it: nothing is said of logs.
-            if (before == null) before = new Known(0, 0, 0, List.of(), Manifest.End.UNKNOWN);
-            lookAtManifest();
-            if (channel == null) open();
-            write(new Known(++count, before.sequence, before.firstLog, before.logs, manifest));
-            // A table that is not written keeps no file open for it.
-            reopen();
+            if (!closed) uninterrupted(this::openedNow);
         } catch (IOException e) {
             failed(e);
         }
+    }
+
+    private void openedNow() throws IOException {
+        Known before = read(directory);
+        // Nothing was synced yet, or the operator removed it: nothing is said of logs.
+        if (before == null) before = new Known(0, 0, 0, List.of(), Manifest.End.UNKNOWN);
+        lookAtManifest();
+        open();
+        write(new Known(count + 1, before.sequence, before.firstLog, before.logs, manifest));
+        // A table that is not written keeps no file open for it.
+        closeFile();
     }
 
     private void lookAtManifest() throws IOException {
@@ -196,11 +232,11 @@ public final class SyncMark implements AutoCloseable {
                     directory.resolve(NAME),
                     e);
         failing = true;
-        // An interrupt of a thread that writes has closed it for all that come later.
-        reopen();
+        closeFile();
     }
 
-    private void reopen() {
+    /** Who writes next opens it. */
+    private void closeFile() {
         FileChannel file = channel;
         channel = null;
         if (file == null) return;
@@ -286,7 +322,9 @@ public final class SyncMark implements AutoCloseable {
                 : begun.subList(begun.size() - MOST_LOGS, begun.size());
     }
 
+    /** Opens it, unless it is open. */
     private void open() throws IOException {
+        if (channel != null && channel.isOpen()) return;
         Known newest = read(directory);
         if (newest != null) count = Math.max(count, newest.count);
         channel =
@@ -306,6 +344,8 @@ public final class SyncMark implements AutoCloseable {
         bytes.putInt(checksum(bytes.duplicate().flip())).flip();
         long at = known.count % 2 * PLACE;
         while (bytes.hasRemaining()) file.write(bytes, at + bytes.position());
+        // Of one that failed half-way the place is written again, and the other one stays whole.
+        count = known.count;
     }
 
     /** What was written becomes durable, if it is time for that. */
@@ -364,17 +404,21 @@ public final class SyncMark implements AutoCloseable {
     @Override
     public synchronized void close() {
         closed = true;
-        FileChannel file = channel;
-        channel = null;
-        if (file == null) return;
-        try (file) {
-            file.force(false);
+        if (channel == null) return;
+        try {
+            uninterrupted(
+                    () -> {
+                        open();
+                        force(true);
+                    });
         } catch (IOException e) {
             logger.error(
                     "{} could not be synced when the store was closed: damage to the last writes"
                             + " in the log may be taken for the torn end that a crash leaves",
                     directory.resolve(NAME),
                     e);
+        } finally {
+            closeFile();
         }
     }
 }

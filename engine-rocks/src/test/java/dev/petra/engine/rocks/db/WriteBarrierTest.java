@@ -31,6 +31,22 @@ class WriteBarrierTest {
         waiter.join();
     }
 
+    /** It spun until the last of them had ended. */
+    @Test
+    void aThreadThatIsInterruptedWaitsWithoutSpinning() throws Exception {
+        int slot = phases.begin();
+        AtomicBoolean ended = new AtomicBoolean();
+        InterruptedThread.waits(
+                () -> {
+                    phases.awaitThoseBegun();
+                    assertThat(ended).isTrue();
+                },
+                () -> {
+                    ended.set(true);
+                    phases.end(slot);
+                });
+    }
+
     @Test
     void nobodyWritesWhileOneIsAlone() throws InterruptedException {
         AtomicInteger writing = new AtomicInteger();
