@@ -17,6 +17,7 @@ import java.nio.file.attribute.BasicFileAttributes;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.OptionalLong;
+import java.util.Set;
 import java.util.SortedSet;
 import java.util.TreeSet;
 import java.util.function.Consumer;
@@ -67,6 +68,8 @@ public final class StoreLocation {
     public static final String GENERATION = "[1-9][0-9]{0,17}";
 
     private static final String MANIFEST = "manifest.json";
+
+    private static final Set<String> BEGUN = Set.of(LivePointer.NAME, MigrationMark.NAME, KEEP);
 
     private final Path tableDirectory;
     private final Path root;
@@ -130,6 +133,45 @@ public final class StoreLocation {
         else holder = wanted != null ? wanted : forNewStore(tableDirectories);
         List<Path> others = tableDirectories.stream().filter(d -> !d.equals(holder)).toList();
         return new StoreLocation(holder, others, disk);
+    }
+
+    /**
+     * Where a store of a table may be that its directories do not show. Cassandra takes those
+     * without an ID as soon as one is there, as an operator may have made it, and passes over the
+     * others.
+     *
+     * @return the reason why the table must not be used, or null if there is none
+     * @throws CorruptStoreException if a directory that is passed over is a link to nothing
+     * @throws FSReadError if nobody can tell
+     */
+    public static @Nullable String hidden(List<Path> tableDirectories, TableMetadata table) {
+        List<Path> hidden =
+                tableDirectories.stream()
+                        .map(directory -> directory.resolveSibling(table.getTableDirectoryName()))
+                        .filter(each -> !tableDirectories.contains(each) && hasTraces(each))
+                        .toList();
+        if (hidden.isEmpty()) return null;
+        return "The data of table "
+                + table
+                + " may be in "
+                + hidden
+                + ", which Cassandra passes over because there is "
+                + tableDirectories
+                + " as well: such a directory without the table's ID, as Cassandra before 2.1 made"
+                + " them, is used for any table of that name, and the table would look empty. Stop"
+                + " the node. If the data is in the former, move the latter out of the data"
+                + " directories, all of them; otherwise move the former. Then start the node.";
+    }
+
+    private static boolean hasTraces(Path tableDirectory) {
+        try {
+            return isThere(tableDirectory)
+                    && (isThere(tableDirectory.resolve(NAME))
+                            || isThere(tableDirectory.resolve(StoreMarker.NAME))
+                            || !aside(tableDirectory).isEmpty());
+        } catch (IOException e) {
+            throw new FSReadError(e, tableDirectory.toString());
+        }
     }
 
     private static Path forNewStore(List<Path> tableDirectories) {
@@ -224,11 +266,25 @@ public final class StoreLocation {
     }
 
     /**
-     * Has the table's other directories say that the store is here, by {@link StoreMarker}. To be
-     * called before the first generation, and at each start.
+     * Has the table's other directories say that the store is here, by {@link StoreMarker}, and
+     * this one if the folder is on a disk of its own, which may be missing as well. To be called
+     * before the first generation, and at each start.
+     *
+     * @throws FSReadError if nobody can tell which disk that is
      */
     public void mark(TableId id) {
-        StoreMarker.write(disk, others, id, root);
+        List<Path> marked = new ArrayList<>(others);
+        if (isOnDiskOfItsOwn()) marked.add(tableDirectory);
+        StoreMarker.write(disk, marked, id, root);
+    }
+
+    /** Whether the folder is a link to another disk, or one is mounted there. */
+    private boolean isOnDiskOfItsOwn() {
+        try {
+            return !Files.getFileStore(root).equals(Files.getFileStore(tableDirectory));
+        } catch (IOException e) {
+            throw new FSReadError(e, root.toString());
+        }
     }
 
     /** What {@link MigrationMark} says, or null if the table is whole where it is. */
@@ -265,6 +321,21 @@ public final class StoreLocation {
 
     private static long number(Path generation) {
         return Long.parseLong(String.valueOf(generation.getFileName()));
+    }
+
+    /**
+     * Whether there is anything by which a store begins or ends. There is nothing in the folder
+     * where a disk is mounted, while it is not.
+     *
+     * @throws CorruptStoreException if the folder is a link to nothing
+     * @throws FSReadError if it cannot be read
+     */
+    boolean isBegun() {
+        return entries().stream()
+                .anyMatch(
+                        entry ->
+                                isNameOfGeneration(entry)
+                                        || BEGUN.contains(String.valueOf(entry.getFileName())));
     }
 
     /** What is in the folder; nothing if it is not there. */

@@ -16,8 +16,9 @@ import org.slf4j.LoggerFactory;
 
 /**
  * The file {@code PETRA_STORE} in a table's directory on each data directory but the one with the
- * table's store: without that disk the table would look empty, and get a second store. Three lines,
- * as {@link ChecksummedText}:
+ * table's store, and also on that one if the folder of stores is on another disk: without the
+ * store's disk the table would look empty, and get a second store. Three lines, as {@link
+ * ChecksummedText}:
  *
  * <pre>
  *   version=1
@@ -53,7 +54,7 @@ public final class StoreMarker {
      */
     public static @Nullable String missing(List<Path> tableDirectories, TableId id, String table) {
         for (Path directory : tableDirectories)
-            if (StoreLocation.isThere(directory.resolve(StoreLocation.NAME))) return null;
+            if (new StoreLocation(directory, Disk.REAL).isBegun()) return null;
         for (Path directory : tableDirectories) {
             String text = ChecksummedText.read(directory.resolve(NAME), mend(tableDirectories));
             if (text == null || !text.lines().toList().contains(ID + id)) continue;

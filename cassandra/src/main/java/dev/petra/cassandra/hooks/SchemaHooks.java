@@ -18,6 +18,7 @@ import dev.petra.cassandra.table.TableGenerations;
 import dev.petra.cassandra.table.TableRegistry;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.List;
 import org.apache.cassandra.config.DatabaseDescriptor;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.io.FSError;
@@ -99,15 +100,18 @@ public final class SchemaHooks {
         else cannotBeRead(table, store);
     }
 
-    /** What is left in an engine may be on a missing disk: the SSTables are not all of the data. */
+    /**
+     * What is left in an engine may be on a missing disk, or in a directory that is passed over:
+     * the SSTables are not all of the data.
+     */
     private static void refuseIfMissing(ColumnFamilyStore cfs) {
+        TableMetadata table = cfs.metadata();
+        List<Path> directories = TableRegistry.directories(cfs);
         String missing;
         try {
-            missing =
-                    StoreMarker.missing(
-                            TableRegistry.directories(cfs),
-                            cfs.metadata().id,
-                            cfs.metadata().toString());
+            missing = StoreLocation.hidden(directories, table);
+            if (missing == null)
+                missing = StoreMarker.missing(directories, table.id, table.toString());
         } catch (RuntimeException | FSError e) {
             if (!StorageService.instance.isDaemonSetupCompleted()) throw e;
             logger.error("It is not known whether data of table {} is missing", cfs, e);

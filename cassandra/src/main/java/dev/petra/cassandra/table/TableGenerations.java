@@ -103,9 +103,13 @@ public final class TableGenerations {
         try {
             OrphanStores.bringBack(tableDirectories);
             directory = StoreLocation.locate(tableDirectories, disk);
-            String missing =
-                    StoreMarker.missing(
-                            tableDirectories, metadata.id, metadata.keyspace + "." + columnFamily);
+            String missing = StoreLocation.hidden(tableDirectories, metadata.get());
+            if (missing == null)
+                missing =
+                        StoreMarker.missing(
+                                tableDirectories,
+                                metadata.id,
+                                metadata.keyspace + "." + columnFamily);
             if (missing != null) throw new CorruptStoreException(missing);
         } catch (RuntimeException | FSError e) {
             TableGenerations refused = unusable(columnFamily, metadata, engine, e);

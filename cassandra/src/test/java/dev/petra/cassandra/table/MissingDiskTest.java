@@ -3,6 +3,7 @@ package dev.petra.cassandra.table;
 
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import dev.petra.cassandra.TestTables;
 import dev.petra.cassandra.disk.CrashingDisk;
@@ -11,12 +12,14 @@ import dev.petra.cassandra.disk.OrphanStores;
 import dev.petra.cassandra.disk.StoreLocation;
 import dev.petra.cassandra.disk.StoreMarker;
 import dev.petra.cassandra.table.FileEngine.FileStore;
+import dev.petra.engine.DirectoryTree;
 import dev.petra.engine.TableStore;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.time.Instant;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.stream.Stream;
 import org.apache.cassandra.io.FSError;
@@ -131,6 +134,100 @@ class MissingDiskTest {
         write(open(), "x");
         assertThat(open(tables().subList(1, 3), Disk.REAL).failure())
                 .hasMessageContaining("is missing");
+    }
+
+    /** A disk is mounted on the folder itself, or the folder is a link to where one is mounted. */
+    @Test
+    void aFolderWithoutAStoreIsNoneWhereTheMarkersSayThatThereIsOne() throws IOException {
+        write(open(), "x");
+        Path root = tables().get(0).resolve(StoreLocation.NAME);
+        Path away = Files.move(root, disks.resolve("away"));
+        Path empty = Files.createDirectories(root.resolve("lost+found"));
+        assertThat(open().failure()).hasMessageContaining("is missing");
+        Files.delete(empty);
+        assertThat(open().failure()).hasMessageContaining("is missing");
+        Files.delete(root);
+        Files.move(away, root);
+        assertThat(read(open())).containsExactly("x");
+    }
+
+    @Test
+    void aDiskOfItsOwnIsMissedWhereThereIsOneDataDirectory() throws IOException {
+        Path memory = Path.of("/dev/shm");
+        assumeTrue(
+                Files.isWritable(memory)
+                        && !Files.getFileStore(memory).equals(Files.getFileStore(disks)),
+                "no second disk");
+        List<Path> one = tables().subList(0, 1);
+        Path root = one.get(0).resolve(StoreLocation.NAME);
+        Path own = Files.createTempDirectory(memory, "petra");
+        try {
+            Files.createSymbolicLink(root, own);
+            write(open(one, Disk.REAL), "x");
+            assertThat(marker("a")).content().contains("store=" + root);
+            Files.delete(root);
+            Files.createSymbolicLink(root, Files.createDirectory(disks.resolve("empty")));
+            assertThat(open(one, Disk.REAL).failure())
+                    .hasMessageContaining("is missing")
+                    .hasMessageContaining("rm -f " + marker("a"));
+            Files.delete(root);
+            Files.createSymbolicLink(root, own);
+            assertThat(read(open(one, Disk.REAL))).containsExactly("x");
+        } finally {
+            DirectoryTree.delete(own);
+        }
+    }
+
+    /** Directories as Cassandra before 2.1 made them, which it uses as soon as there is one. */
+    private List<Path> withoutId() throws IOException {
+        List<Path> made = new ArrayList<>();
+        for (Path table : tables()) made.add(Files.createDirectories(table.resolveSibling("t")));
+        return made;
+    }
+
+    /** After the next start it would have looked empty, and got a second store. */
+    @Test
+    void aStoreInADirectoryThatCassandraPassesOverIsRefusedAndNotEmpty() throws IOException {
+        List<Path> without = withoutId();
+        assertThat(open(without, Disk.REAL).failure()).isNull();
+        write(open(), "x");
+        TableGenerations stores = open(without, Disk.REAL);
+        assertThat(stores.failure())
+                .hasMessageContaining("table ks.t")
+                .hasMessageContaining(tables().toString())
+                .hasMessageContaining(without.toString());
+        assertThatThrownBy(() -> write(stores, "y")).hasMessageContaining("not available");
+        for (Path table : without) assertThat(table).isEmptyDirectory();
+        assertThat(read(open())).containsExactly("x");
+    }
+
+    @Test
+    void theMarkersInSuchDirectoriesAreSeenToo() throws IOException {
+        write(open(), "x");
+        unmount();
+        assertThat(open(withoutId(), Disk.REAL).failure())
+                .hasMessageContaining(tables().subList(1, 3).toString());
+    }
+
+    /** It is brought back only to where it was. */
+    @Test
+    void aStoreThatWasMovedAsideInSuchADirectoryIsSeenToo() throws IOException {
+        write(open(), "x");
+        OrphanStores.remove(
+                tables(), id -> false, (keyspace, name) -> false, null, null, Instant.EPOCH);
+        assertThat(tables().get(0).resolve(StoreLocation.NAME)).doesNotExist();
+        assertThat(open(withoutId(), Disk.REAL).failure())
+                .hasMessageContaining(tables().get(0).toString());
+        assertThat(read(open())).containsExactly("x");
+    }
+
+    @Test
+    void suchADirectoryThatIsALinkToNothingIsNotMissing() throws IOException {
+        Path table = tables().get(0);
+        Files.delete(table);
+        Files.createSymbolicLink(table, disks.resolve("away"));
+        assertThat(open(withoutId(), Disk.REAL).failure())
+                .hasMessageContaining(table + " is a link to a file or folder");
     }
 
     /** After TRUNCATE the store has no generation, but it is a second one that would be created. */
