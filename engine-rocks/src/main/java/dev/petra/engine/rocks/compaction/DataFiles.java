@@ -13,6 +13,7 @@ import dev.petra.engine.rocks.format.Keys;
 import dev.petra.engine.rocks.format.MalformedFragment;
 import java.io.IOException;
 import java.nio.ByteBuffer;
+import java.nio.file.FileStore;
 import java.nio.file.Files;
 import java.util.Arrays;
 import java.util.Collection;
@@ -357,27 +358,33 @@ public final class DataFiles {
     }
 
     /**
-     * Whether the disk has room for what comes of merging files, as Cassandra asks of its own
-     * compactions. A full disk would fail the writes of all tables, and the merge with them.
+     * Whether the disk has room for what comes of merging files beside what is being merged, as
+     * Cassandra asks of its own compactions. A full disk would fail the writes of all tables, and
+     * the merge with them.
      */
-    boolean haveRoom(Database database, List<String> files) {
+    boolean haveRoom(Database database, List<String> files) throws RocksDBException {
         long bytes = bytes(database, files);
         try {
-            long room = Files.getFileStore(store.directory()).getUsableSpace();
-            if (bytes <= room * USABLE_PART) return true;
+            FileStore disk = Files.getFileStore(store.directory());
+            // First: what is written in between counts twice rather than not at all.
+            long others = UnfinishedMerges.on(disk);
+            long room = disk.getUsableSpace();
+            if (bytes + others <= room * USABLE_PART) return true;
             NoSpamLogger.log(
                     logger,
                     NoSpamLogger.Level.WARN,
                     store.name(),
                     1,
                     TimeUnit.HOURS,
-                    "{} files of {} with {} bytes are not merged: {} has only {} bytes free. Free"
-                            + " space; this is tried again",
+                    "{} files of {} with {} bytes are not merged: {} has only {} bytes free, of"
+                            + " which compactions that run now may take {}. Free space; this is"
+                            + " tried again",
                     files.size(),
                     store.name(),
                     bytes,
                     store.directory(),
-                    room);
+                    room,
+                    others);
             return false;
         } catch (IOException e) {
             throw new FSReadError(e, store.directory());
@@ -391,12 +398,12 @@ public final class DataFiles {
      * @return the names of what came of them; null if one is gone, is below that level by now, or
      *     is being merged already
      */
+    @SuppressWarnings("try") // the merge is counted, not used
     @Nullable List<String> compact(Database database, List<String> files, int level, long fileBytes)
             throws RocksDBException {
-        try {
-            List<String> made =
-                    database.compactions.compactFiles(
-                            files, level, fileBytes, bytes(database, files));
+        long bytes = bytes(database, files);
+        try (UnfinishedMerges.OfFiles merge = UnfinishedMerges.begin(store.directory(), bytes)) {
+            List<String> made = database.compactions.compactFiles(files, level, fileBytes, bytes);
             if (made == null) return null;
             return made.stream().map(name -> name.substring(name.lastIndexOf('/'))).toList();
         } catch (RocksDBException e) {

@@ -27,6 +27,8 @@ import dev.petra.engine.rocks.db.TimeWindow;
 import dev.petra.engine.rocks.nativelib.Reconciler;
 import dev.petra.engine.rocks.stream.SentStream;
 import java.io.IOException;
+import java.nio.file.FileStore;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Comparator;
@@ -1017,6 +1019,17 @@ class TimeWindowsTest {
         closing.get(0).join();
         open();
         assertThat(read("k2")).contains("live 10");
+    }
+
+    /** RocksDB does not track the thread; merges of other tables would find the same room. */
+    @Test
+    void aMergeTakesRoomUntilItHasEnded() throws Exception {
+        CompletableFuture<Void> merging = mergeForLong();
+        FileStore disk = Files.getFileStore(directory);
+        assertThat(UnfinishedMerges.on(disk)).isGreaterThan(20 << 20);
+        engine.compactionThroughput(Long.MAX_VALUE);
+        merging.join();
+        Tables.await("the end", () -> UnfinishedMerges.on(disk) == 0);
     }
 
     /** Two files of a window that is over. */

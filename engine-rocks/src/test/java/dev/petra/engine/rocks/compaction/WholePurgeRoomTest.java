@@ -36,6 +36,25 @@ class WholePurgeRoomTest extends PurgeFixture {
         }
     }
 
+    /** Each alone would find room for itself. */
+    @Test
+    @SuppressWarnings("try") // the merge is counted, not used
+    void aTableIsNotPurgedIntoTheRoomThatAMergeOfAnotherTakes()
+            throws IOException, RocksDBException {
+        try (SmallDisk disk = SmallDisk.mount(directory, "96m")) {
+            fill();
+            long free = Files.getFileStore(disk.directory()).getUsableSpace();
+            long left = sum(files()) / 2;
+            try (UnfinishedMerges.OfFiles other =
+                    UnfinishedMerges.begin(disk.directory(), free - left)) {
+                purgeAll();
+                assertThat(entries()).isGreaterThanOrEqualTo(KEYS);
+            }
+            purgeAll();
+            assertThat(entries()).isEqualTo(KEYS - DELETED);
+        }
+    }
+
     private void fill() {
         table =
                 TestTable.of(
