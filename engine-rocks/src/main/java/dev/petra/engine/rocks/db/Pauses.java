@@ -10,12 +10,15 @@ final class Pauses {
     private Pauses() {}
 
     /**
-     * Parks. Also if the thread is interrupted, which would not park at all and look without a
-     * pause; to the millisecond then, and it stays interrupted.
+     * Parks for so long, also if another thread wakes it meanwhile, as who leaves a queue does. Also
+     * if the thread is interrupted, which would not park at all and look without a pause; to the
+     * millisecond then, and it stays interrupted.
      */
     static void park(long nanos) {
-        if (Thread.currentThread().isInterrupted())
-            Uninterruptibles.sleepUninterruptibly(nanos, TimeUnit.NANOSECONDS);
-        else LockSupport.parkNanos(nanos);
+        long end = System.nanoTime() + nanos;
+        for (long left = nanos; left > 0; left = end - System.nanoTime())
+            if (Thread.currentThread().isInterrupted())
+                Uninterruptibles.sleepUninterruptibly(left, TimeUnit.NANOSECONDS);
+            else LockSupport.parkNanos(left);
     }
 }

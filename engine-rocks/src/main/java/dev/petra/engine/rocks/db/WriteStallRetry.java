@@ -4,7 +4,6 @@ package dev.petra.engine.rocks.db;
 import com.google.common.util.concurrent.Uninterruptibles;
 import dev.petra.engine.WriteStallException;
 import java.util.Set;
-import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
@@ -47,7 +46,7 @@ public final class WriteStallRetry {
     private final long timeoutMillis;
     private final long stoppedNanos;
     private final LongAdder stalledNanos;
-    private final Semaphore turn = new Semaphore(1, true);
+    private final Turns turns = new Turns();
 
     /** Whether RocksDB has refused a write, and not yet taken one at its first try. */
     private volatile boolean stalled;
@@ -263,14 +262,15 @@ public final class WriteStallRetry {
         long end = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(timeoutMillis);
         RocksDBException refused = first;
         do {
-            acquireTurn(end, refused, isClients);
+            // Those that came later would pass one that left the queue to wait otherwise.
+            if (!turns.await(end, isClients ? this::refuseCrowd : () -> {})) throw stalled(refused);
             try {
                 if (stalled) {
                     tryInTurn(attempt, end);
                     return;
                 }
             } finally {
-                turn.release();
+                turns.end();
             }
             // It is over: nobody waits for a turn any more.
             refused = refusal(attempt);
@@ -278,28 +278,6 @@ public final class WriteStallRetry {
             stalled = true;
         } while (System.nanoTime() - end < 0);
         throw stalled(refused);
-    }
-
-    private void acquireTurn(long end, @Nullable RocksDBException refused, boolean isClients) {
-        if (!isClients) {
-            if (!tryTurn(end - System.nanoTime())) throw stalled(refused);
-            return;
-        }
-        refuseCrowd();
-        // Until then whoever has the turn has seen whether it is stopped.
-        long seen = stoppedNanos + 2 * LONGEST_PAUSE_NANOS;
-        if (tryTurn(Math.min(seen, end - System.nanoTime()))) return;
-        // Not at the end of the queue once more: those that came later would pass it.
-        while (!turn.tryAcquire()) {
-            // It may have stopped meanwhile, with many more here than may wait for that.
-            refuseCrowd();
-            if (System.nanoTime() - end >= 0) throw stalled(refused);
-            Uninterruptibles.sleepUninterruptibly(1, TimeUnit.MILLISECONDS);
-        }
-    }
-
-    private boolean tryTurn(long nanos) {
-        return Uninterruptibles.tryAcquireUninterruptibly(turn, nanos, TimeUnit.NANOSECONDS);
     }
 
     private void refuseCrowd() {
@@ -320,7 +298,7 @@ public final class WriteStallRetry {
             tryUntil(attempt, began, end);
         } finally {
             // Else the first of the next, long after, would be refused for this one.
-            if (!turn.hasQueuedThreads() && clients.get() <= 1) stopped = false;
+            if (clients.get() <= 1 && !turns.areAwaited()) stopped = false;
             stalledNanos.add(System.nanoTime() - began);
         }
     }

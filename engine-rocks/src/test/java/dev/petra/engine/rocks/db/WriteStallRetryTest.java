@@ -9,6 +9,7 @@ import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
@@ -221,6 +222,46 @@ class WriteStallRetryTest {
         threads.shutdown();
         assertThat(threads.awaitTermination(1, TimeUnit.MINUTES)).isTrue();
         assertThat(refused).hasValue(0);
+    }
+
+    /** After 1.2 s it left the queue, so that those which came later passed it, and it failed. */
+    @Test
+    void aWriteThatWaitsForLongKeepsItsPlace() throws Exception {
+        WriteStallRetry room = new WriteStallRetry("ks.t", TimeUnit.MINUTES.toMillis(1), stalled);
+        AtomicBoolean open = new AtomicBoolean();
+        AtomicInteger attempts = new AtomicInteger();
+        AtomicInteger refused = new AtomicInteger();
+        List<Integer> written = new CopyOnWriteArrayList<>();
+        ExecutorService threads = Executors.newCachedThreadPool();
+        try {
+            Future<?> sweep =
+                    threads.submit(
+                            () -> {
+                                room.await(untilOpen(open, attempts));
+                                return null;
+                            });
+            while (attempts.get() < 2) Thread.onSpinWait();
+            // As many as wait for a store that takes no writes.
+            for (int i = 0; i < 4; i++) {
+                int number = i;
+                WriteStallRetry.Attempt attempt =
+                        () -> {
+                            if (!open.get()) throw stall();
+                            written.add(number);
+                        };
+                threads.execute(() -> writeAsClient(room, attempt, refused));
+                Thread.sleep(i == 0 ? 1_500 : 100);
+            }
+            open.set(true);
+            sweep.get(1, TimeUnit.MINUTES);
+        } finally {
+            open.set(true);
+            threads.shutdown();
+        }
+        assertThat(threads.awaitTermination(1, TimeUnit.MINUTES)).isTrue();
+        assertThat(refused).hasValue(0);
+        // When one was taken at its first try, the others wait for no turn any more.
+        assertThat(written).hasSize(4).startsWith(0);
     }
 
     /** Each try without a pause was charged to the store, and before its turn it failed. */
