@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.engine.rocks.db;
 
-import com.google.common.util.concurrent.Uninterruptibles;
 import dev.petra.engine.WriteStallException;
 import java.util.Set;
 import java.util.concurrent.TimeUnit;
