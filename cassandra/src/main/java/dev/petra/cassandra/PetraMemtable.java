@@ -325,11 +325,11 @@ public final class PetraMemtable extends AbstractMemtableWithCommitlog implement
 
     /**
      * Cassandra adds this to what it finds on disk, where all that is in files is found already. It
-     * asks all tables in turn, on a thread that much of it waits for.
+     * asks all tables in turn, on a thread that much of it waits for, and that waits for no store.
      */
     @Override
     public long getLiveDataSize() {
-        return generation.isShut() ? 0 : generation.statistic(StoreStatistics::memoryBytes);
+        return generation.statistic(StoreStatistics::memoryBytes);
     }
 
     /** The engine's memory is its own, so that this never makes Cassandra look for it to flush. */

@@ -131,19 +131,24 @@ class PetraMemtableTest {
                                                     throw new UnsupportedOperationException(
                                                             method.getName());
                                         });
-        TableGenerations stores = Hollow.of(TableGenerations.class);
-        Hollow.set(stores, TableGenerations.class, "displayName", "ks.t");
-        Generation generation = Hollow.of(Generation.class);
-        Hollow.set(generation, Generation.class, "store", store);
-        Hollow.set(generation, Generation.class, "stores", stores);
+        standFor(store);
         TableViews views = Hollow.of(TableViews.class);
         Hollow.set(views, TableViews.class, "views", List.of());
         owner.forgotten = new ArrayList<>();
         Hollow.set(owner, ColumnFamilyStore.class, "metadata", TestTables.reference());
         Hollow.set(owner, ColumnFamilyStore.class, "viewManager", views);
         Hollow.set(memtable, PetraMemtable.class, "owner", owner);
-        Hollow.set(memtable, PetraMemtable.class, "generation", generation);
         return writes;
+    }
+
+    /** Has the memtable be that of a store. */
+    private void standFor(TableStore store) {
+        TableGenerations stores = Hollow.of(TableGenerations.class);
+        Hollow.set(stores, TableGenerations.class, "displayName", "ks.t");
+        Generation generation = Hollow.of(Generation.class);
+        Hollow.set(generation, Generation.class, "store", store);
+        Hollow.set(generation, Generation.class, "stores", stores);
+        Hollow.set(memtable, PetraMemtable.class, "generation", generation);
     }
 
     private void put() {
@@ -153,6 +158,25 @@ class PetraMemtableTest {
             assertThat(memtable.put(update, UpdateTransaction.NO_OP, group))
                     .isEqualTo(Long.MAX_VALUE);
         }
+    }
+
+    /** Cassandra asks all memtables in turn, also where it frees memory, and would wait for it. */
+    @Test
+    void aStoreThatIsShutIsNotAskedForItsMemory() {
+        List<String> asked = new ArrayList<>();
+        standFor(
+                Hollow.proxy(
+                        TableStore.class,
+                        (self, method, arguments) -> {
+                            asked.add(method.getName());
+                            if (method.getName().equals("isShut")) return true;
+                            throw new IllegalStateException("The store is closed.");
+                        }));
+        Memtable.MemoryUsage usage = Memtable.newMemoryUsage();
+        memtable.addMemoryUsageTo(usage);
+        assertThat(usage.ownsOffHeap).isZero();
+        assertThat(memtable.getLiveDataSize()).isZero();
+        assertThat(asked).containsOnly("isShut");
     }
 
     /** A record that fails would end the start of the node. */

@@ -132,7 +132,8 @@ public final class Generation {
 
     /** Whether the store is being opened anew, or closed: who asks it something waits, or fails. */
     public boolean isShut() {
-        return measure(TableStore::isShut, false);
+        TableStore present = store;
+        return present != null && ask(present, TableStore::isShut, false);
     }
 
     /** Whether there is an open store, if only without rows. */
@@ -158,10 +159,16 @@ public final class Generation {
         return measure(present -> metric.applyAsLong(present.statistics()), 0L);
     }
 
-    /** What the store tells, or {@code absent} where there is none, or none any more. */
+    /**
+     * What the store tells, or {@code absent} where there is none, or none any more, or it {@link
+     * #isShut}: who reads metrics neither waits for it nor opens it.
+     */
     public <T> T measure(Function<TableStore, T> metric, T absent) {
         TableStore present = store;
-        if (present == null) return absent;
+        return present == null || isShut() ? absent : ask(present, metric, absent);
+    }
+
+    private <T> T ask(TableStore present, Function<TableStore, T> metric, T absent) {
         try {
             return metric.apply(present);
         } catch (RuntimeException | FSError e) {

@@ -17,6 +17,8 @@ import dev.petra.cassandra.disk.StoreGuard;
 import dev.petra.cassandra.disk.StoreLocation;
 import dev.petra.cassandra.disk.SyncOnlyDisk;
 import dev.petra.cassandra.table.FileEngine.FileStore;
+import dev.petra.engine.FileStatistics;
+import dev.petra.engine.StoreStatistics;
 import dev.petra.engine.TableStore;
 import dev.petra.engine.WriteStallException;
 import dev.petra.engine.stream.SliceWriter;
@@ -140,6 +142,21 @@ class TableGenerationsTest {
         generation.filesChanged();
         assertThat(generation.files().files()).isEqualTo(1);
         assertThat(engine.filesCounted).isEqualTo(2);
+    }
+
+    /** Exporters read those of all tables in turn, which waited for it, or opened it. */
+    @Test
+    void theMetricsOfAStoreThatIsOpenedAnewAreNotWaitedFor() {
+        Generation generation = open().current();
+        write(generation, "a");
+        engine.isShut = true;
+        assertThat(generation.statistic(StoreStatistics::estimatedKeys)).isZero();
+        assertThat(generation.files()).isEqualTo(FileStatistics.NONE);
+        assertThat(engine.measured + engine.filesCounted).isZero();
+        engine.isShut = false;
+        generation.filesChanged();
+        assertThat(generation.statistic(StoreStatistics::estimatedKeys)).isEqualTo(1);
+        assertThat(generation.files().files()).isEqualTo(1);
     }
 
     /** The log of a store may take long to replay, and the tables behind it would wait for it. */
