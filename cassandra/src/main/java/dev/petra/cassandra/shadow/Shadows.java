@@ -53,7 +53,7 @@ public final class Shadows {
 
     private static final Map<TableId, Shadow> tables = new ConcurrentHashMap<>();
 
-    /** Those that have ended, and may be on disk yet. */
+    /** Those that have ended, and may be on disk yet; each until its last step. */
     private static final Map<TableId, Shadow> former = new ConcurrentHashMap<>();
 
     /** Tables that {@link #shrinkingBegins lose something}, and how many times at once. */
@@ -105,6 +105,7 @@ public final class Shadows {
             made.setExecuteExistingDelayedTasksAfterShutdownPolicy(false);
             threads = made;
             tables.values().forEach(Shadows::schedule);
+            former.values().forEach(Shadows::schedule);
         }
         Host.current().addListener(new Listener());
         for (Keyspace keyspace : Keyspace.all())
@@ -161,7 +162,6 @@ public final class Shadows {
             present = null;
         }
         if (wanted == null || present != null) return;
-        former.values().removeIf(Shadow::isGone);
         if (SchemaConstants.isSystemKeyspace(table.keyspace) || table.isView()) {
             logger.error("Table {} cannot have a shadow: system tables and views have none", table);
             return;
@@ -193,8 +193,9 @@ public final class Shadows {
     private static synchronized void end(Shadow shadow, boolean isForgotten) {
         shadow.end();
         if (isForgotten) shadow.forget();
-        forget(shadow);
+        // Before: its last step removes it, which is none as long as the table has it.
         former.put(shadow.cfs.metadata.id, shadow);
+        forget(shadow);
     }
 
     /** When a table is altered into an engine. Takes none of the locks here. */
@@ -436,7 +437,7 @@ public final class Shadows {
         var unused = running.schedule(() -> step(shadow), when.toMillis(), TimeUnit.MILLISECONDS);
     }
 
-    private static void step(Shadow shadow) {
+    static void step(Shadow shadow) {
         Duration next = ShadowCopy.LATER;
         try {
             next = shadow.step();
@@ -445,6 +446,7 @@ public final class Shadows {
         } finally {
             // Nobody sees what is thrown from here.
             if (next != null) schedule(shadow, next);
+            else former.remove(shadow.cfs.metadata.id, shadow);
         }
     }
 

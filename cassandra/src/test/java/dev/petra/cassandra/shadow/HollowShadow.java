@@ -95,12 +95,21 @@ final class HollowShadow {
         Hollow.set(null, Shadows.class, "any", !registered().isEmpty());
     }
 
-    @SuppressWarnings("unchecked")
     private static Map<TableId, Shadow> registered() {
+        return shadows("tables");
+    }
+
+    /** Those of the node that have ended. */
+    static Map<TableId, Shadow> former() {
+        return shadows("former");
+    }
+
+    @SuppressWarnings("unchecked")
+    private static Map<TableId, Shadow> shadows(String field) {
         try {
-            Field tables = Shadows.class.getDeclaredField("tables");
-            tables.setAccessible(true);
-            return (Map<TableId, Shadow>) tables.get(null);
+            Field shadows = Shadows.class.getDeclaredField(field);
+            shadows.setAccessible(true);
+            return (Map<TableId, Shadow>) shadows.get(null);
         } catch (ReflectiveOperationException e) {
             throw new LinkageError(e.getMessage(), e);
         }

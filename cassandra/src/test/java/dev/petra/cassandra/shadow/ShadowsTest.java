@@ -23,7 +23,7 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** An operator has a shadow made anew while the node stops. */
+/** An operator has a shadow made anew while the node stops; and what is left of one that ends. */
 class ShadowsTest {
     private static final TableMetadata TABLE =
             TestTables.table("CREATE TABLE t (p int PRIMARY KEY, v int)");
@@ -127,5 +127,15 @@ class ShadowsTest {
         assertThat(noted()).isZero();
         // The next start has nothing to go on with.
         assertThat(shadow.ending(System.nanoTime())).isNull();
+    }
+
+    /** It stayed until the next shadow of any table, with all that the node knew of its table. */
+    @Test
+    void aShadowThatIsGoneIsForgotten() {
+        Shadows.promotionEnds(shadow);
+        assertThat(HollowShadow.former()).containsEntry(TABLE.id, shadow);
+        Shadows.step(shadow);
+        assertThat(shadow.isGone()).isTrue();
+        assertThat(HollowShadow.former()).doesNotContainKey(TABLE.id);
     }
 }
