@@ -69,7 +69,7 @@ public final class StreamCapabilities {
      * find its own engine, format and protocol in it sends SSTables.
      */
     private static String mine() {
-        Map<String, List<TableId>> tables = new TreeMap<>();
+        List<ColumnFamilyStore> tables = new ArrayList<>();
         for (String keyspace : Host.current().userKeyspaces()) {
             KeyspaceMetadata metadata = Host.current().keyspace(keyspace);
             Keyspace loaded = Host.current().loadedKeyspace(keyspace);
@@ -77,13 +77,22 @@ public final class StreamCapabilities {
             if (metadata == null || loaded == null) continue;
             for (TableMetadata table : metadata.tables) {
                 ColumnFamilyStore cfs = loaded.getIfExists(table.id);
-                EngineMemtable receiver = cfs == null ? null : receiver(cfs);
-                if (receiver == null) continue;
-                StorageEngine engine = Engines.get(receiver.engine());
-                tables.computeIfAbsent(form(engine), name -> new ArrayList<>()).add(table.id);
+                if (cfs != null) tables.add(cfs);
             }
         }
-        return said(tables);
+        return saidOf(tables);
+    }
+
+    /** The same of these tables, in engines or not. */
+    static String saidOf(Iterable<ColumnFamilyStore> tables) {
+        Map<String, List<TableId>> taken = new TreeMap<>();
+        for (ColumnFamilyStore cfs : tables) {
+            EngineMemtable receiver = receiver(cfs);
+            if (receiver == null) continue;
+            StorageEngine engine = Engines.get(receiver.engine());
+            taken.computeIfAbsent(form(engine), name -> new ArrayList<>()).add(cfs.metadata.id);
+        }
+        return said(taken);
     }
 
     /** What is told of these tables, by the form in which they are taken. */

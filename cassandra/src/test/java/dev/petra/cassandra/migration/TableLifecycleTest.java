@@ -9,7 +9,7 @@ import com.codahale.metrics.Counter;
 import dev.petra.cassandra.Hollow;
 import dev.petra.cassandra.TestTables;
 import dev.petra.cassandra.engine.EngineKey;
-import dev.petra.cassandra.engine.Engines;
+import dev.petra.cassandra.engine.OpenEngines;
 import dev.petra.cassandra.table.Generation;
 import dev.petra.cassandra.table.StreamGuards;
 import dev.petra.cassandra.table.TableGenerations;
@@ -188,7 +188,7 @@ class TableLifecycleTest {
                         (self, method, arguments) ->
                                 method.getName().equals("isEmpty") ? false : null);
         EngineKey engine = new EngineKey("counted", new EngineSettings(Map.of()));
-        Map<EngineKey, StorageEngine> engines = engines();
+        Map<EngineKey, StorageEngine> engines = OpenEngines.map();
         engines.put(
                 engine,
                 proxy(
@@ -251,14 +251,6 @@ class TableLifecycleTest {
         // The migration that has begun ends with its next step, as by an ALTER back.
         assertThat(Objects.requireNonNull(TableRegistry.find(cfs)).migration().begin("rocks"))
                 .isEqualTo(2);
-    }
-
-    /** Those that are open: one that is put there is not looked for. */
-    @SuppressWarnings("unchecked")
-    private static Map<EngineKey, StorageEngine> engines() throws ReflectiveOperationException {
-        Field open = Engines.class.getDeclaredField("open");
-        open.setAccessible(true);
-        return (Map<EngineKey, StorageEngine>) open.get(null);
     }
 
     /** It waited up to half a minute, with the reason of the former ALTER. */

@@ -7,10 +7,9 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import dev.petra.cassandra.Hollow;
 import dev.petra.cassandra.TestTables;
 import dev.petra.cassandra.engine.EngineKey;
-import dev.petra.cassandra.engine.Engines;
+import dev.petra.cassandra.engine.OpenEngines;
 import dev.petra.engine.EngineSettings;
 import dev.petra.engine.StorageEngine;
-import java.lang.reflect.Field;
 import java.lang.reflect.Proxy;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -51,7 +50,7 @@ class FormerCopiesTest {
                                 });
         EngineKey key = new EngineKey("rocks", new EngineSettings(Map.of("memory", "77MiB")));
         FormerCopies copies = new FormerCopies(cfs, key);
-        Map<EngineKey, StorageEngine> engines = engines();
+        Map<EngineKey, StorageEngine> engines = OpenEngines.map();
         engines.put(key, engine);
         try {
             HollowShadow.lieIn(cfs, failed, other);
@@ -68,13 +67,5 @@ class FormerCopiesTest {
         } finally {
             engines.remove(key);
         }
-    }
-
-    /** Those that are open: one that is put there is not looked for. */
-    @SuppressWarnings("unchecked")
-    private static Map<EngineKey, StorageEngine> engines() throws ReflectiveOperationException {
-        Field open = Engines.class.getDeclaredField("open");
-        open.setAccessible(true);
-        return (Map<EngineKey, StorageEngine>) open.get(null);
     }
 }
