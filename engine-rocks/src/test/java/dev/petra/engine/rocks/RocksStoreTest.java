@@ -9,6 +9,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.assertj.core.api.Assertions.catchThrowable;
 
+import com.google.common.util.concurrent.Uninterruptibles;
 import dev.petra.engine.CorruptStoreException;
 import dev.petra.engine.RangeEstimate;
 import dev.petra.engine.StorageEngine;
@@ -28,9 +29,12 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicReference;
 import java.util.stream.IntStream;
 import org.apache.cassandra.db.Clustering;
 import org.apache.cassandra.db.DecoratedKey;
@@ -306,6 +310,65 @@ class RocksStoreTest {
         outlives.close();
         store.drop();
         assertThat(store.spec().directory()).doesNotExist();
+        assertThat(open(engine, store(), TABLE).isEmpty()).isTrue();
+    }
+
+    /** As TRUNCATE does, for which whoever collects garbage ends. */
+    @Test
+    void aStoreIsDroppedWhileItsGarbageIsCollected() throws Exception {
+        AtomicReference<Thread> collector = new AtomicReference<>();
+        CountDownLatch isCollecting = new CountDownLatch(1);
+        CountDownLatch isDropped = new CountDownLatch(1);
+        StoreSpec plain = Tables.spec(store(), TABLE);
+        TableStore store =
+                engine.openStore(
+                        new StoreSpec(
+                                plain.directory(),
+                                plain.columnFamily(),
+                                1,
+                                plain.metadata(),
+                                () -> {
+                                    // Others ask now and then, and are not to wait.
+                                    if (Thread.currentThread() != collector.get()) return true;
+                                    isCollecting.countDown();
+                                    Uninterruptibles.awaitUninterruptibly(isDropped);
+                                    return true;
+                                }));
+        fill(store, 10);
+        store.write(update(TABLE, "k1").delete().build());
+        AtomicBoolean isSwept = new AtomicBoolean();
+        CompletableFuture<Void> collecting =
+                CompletableFuture.runAsync(
+                        () -> {
+                            collector.set(Thread.currentThread());
+                            store.collectGarbage(() -> isSwept.set(true));
+                        });
+        try {
+            assertThat(isCollecting.await(1, TimeUnit.MINUTES)).isTrue();
+            assertThatThrownBy(store::drop).isInstanceOf(IllegalStateException.class);
+        } finally {
+            isDropped.countDown();
+        }
+        assertThatThrownBy(() -> collecting.get(1, TimeUnit.MINUTES))
+                .hasCauseInstanceOf(IllegalStateException.class)
+                .hasMessageContaining("closed");
+        assertThat(isSwept).isFalse();
+        store.drop();
+        assertThat(store()).doesNotExist();
+        assertThatThrownBy(() -> store.collectGarbage(() -> {}))
+                .isInstanceOf(IllegalStateException.class)
+                .hasMessageContaining("is closed");
+        assertThat(store()).doesNotExist();
+        assertThat(open(engine, store(), TABLE).isEmpty()).isTrue();
+    }
+
+    /** Between the rows and the files of its indexes nothing is in use. */
+    @Test
+    void aStoreIsDroppedWhileItsIndexesAreSwept() {
+        TableStore store = open(engine, store(), TABLE);
+        fill(store, 10);
+        store.collectGarbage(store::drop);
+        assertThat(store()).doesNotExist();
         assertThat(open(engine, store(), TABLE).isEmpty()).isTrue();
     }
 
