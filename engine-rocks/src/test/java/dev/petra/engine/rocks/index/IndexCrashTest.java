@@ -290,6 +290,35 @@ class IndexCrashTest extends IndexFixture {
         assertThat(dropped.isOwningHandle()).isFalse();
     }
 
+    /** RocksDB takes no column family for that of the rows, whose files it would delete. */
+    @Test
+    void whatADropHasLeftIsGoneWhereTheColumnFamilyIsMissing() throws Exception {
+        store.indexes().define(INDEX);
+        for (int i = 0; i < 10; i++) write(store, i);
+        store.flush();
+        Tables.context(store).catalog().indexes().drop(INDEX);
+        var reopenable = Tables.context(store).reopenable();
+        Database database = reopenable.database();
+        database.db.dropColumnFamily(Objects.requireNonNull(database.index()));
+        assertThatThrownBy(() -> reopenable.maintain(reopenable::renewIndex))
+                .hasMessageContaining("already dropped");
+        assertThat(database.index()).isNull();
+        store.indexes().removeLeft();
+        store.indexes().drop(INDEX);
+        assertThatThrownBy(() -> indexed(store))
+                .isInstanceOf(IllegalArgumentException.class)
+                .hasMessageContaining("is not defined in this store");
+        for (int time = 0; time < 2; time++) {
+            for (int i = 0; i < 10; i++) assertThat(has(store, i)).isTrue();
+            store = reopened();
+            assertThat(Tables.context(store).catalog().indexes().leftovers()).isEmpty();
+        }
+        store.indexes().define(INDEX);
+        write(store, 10);
+        assertThat(indexed(store)).containsExactly(10);
+        store.verify();
+    }
+
     /** As RocksDB demands it where there is room again. */
     @Test
     void aDatabaseThatIsOpenedAnewHasItsIndexes() throws Exception {
