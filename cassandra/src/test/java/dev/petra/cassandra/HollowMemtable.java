@@ -33,6 +33,7 @@ public final class HollowMemtable {
                         switch (method.getName()) {
                             case "departure" -> departure;
                             case "generation" -> stores.current();
+                            case "partitionCount" -> 1L;
                             case "equals" -> self == arguments[0];
                             case "hashCode" -> 1;
                             default -> throw new UnsupportedOperationException(method.getName());
