@@ -111,17 +111,17 @@ class BenchIT {
     }
 
     /**
-     * Skips a test in each second run, for the time that it takes; {@code -Dpetra.variants=all} has
-     * all tests. What is measured in a replica, of a store and by a client is in each run: of two
-     * tests of one level a run has one, and nodes side by side always.
+     * Skips a test but in each third run, for the time that it takes; {@code -Dpetra.variants=all}
+     * has all tests. What is measured of a store and by a client is in each run: of three tests of
+     * one level a run has one.
      *
-     * @param which 0 or 1: a run has those with one number
+     * @param which 0, 1 or 2: a run has those with one number
      */
     static void assumeDrawn(int which) {
         long seed = Long.getLong("petra.seed", System.getProperty("petra.run", "").hashCode());
         assumeTrue(
                 System.getProperty("petra.variants", "drawn").equals("all")
-                        || Math.floorMod(seed, 2) == which,
+                        || Math.floorMod(seed, 3) == which,
                 "not drawn by -Dpetra.seed=" + seed + "; -Dpetra.variants=all has it");
     }
 
@@ -140,7 +140,7 @@ class BenchIT {
     @Test
     @Order(Integer.MAX_VALUE)
     void enginesAreComparedInAReplica() throws IOException, InterruptedException {
-        assumeDrawn(0);
+        assumeDrawn(1);
         Results results =
                 results(
                         "local",
@@ -207,7 +207,7 @@ class BenchIT {
 
     @Test
     void aTableIsLoadedUntilNothingIsCompactedAnyMore() throws IOException, InterruptedException {
-        assumeDrawn(1);
+        assumeDrawn(0);
         Results results = results("local", "mixed", "rocks", "--workload=load");
         assertThat(median(results, "rocks", "load", "throughput")).isGreaterThan(10);
         assertThat(median(results, "rocks", "load", "time to quiet")).isNotNegative();
@@ -242,7 +242,7 @@ class BenchIT {
 
     @Test
     void aNodeJoinsUnderReads() throws IOException, InterruptedException {
-        assumeDrawn(0);
+        assumeDrawn(1);
         Results results = results("client", "mixed", "rocks", "--workload=stream");
         assertThat(median(results, "rocks", "bootstrap", "received")).isPositive();
         assertThat(median(results, "rocks", "bootstrap", "cpu of both nodes until quiet"))
@@ -256,7 +256,7 @@ class BenchIT {
     @Test
     @Order(Integer.MAX_VALUE - 2)
     void aNodeIsMeasuredWithMoreAndMoreTables() throws IOException, InterruptedException {
-        assumeDrawn(0);
+        assumeDrawn(1);
         Results results = results("client", "mixed", "rocks", "--workload=tables", "--scale=0.006");
         // In KiB.
         assertThat(median(results, "rocks", "tables", "on disk with 3 tables")).isGreaterThan(60);
@@ -278,7 +278,7 @@ class BenchIT {
     @Test
     @Order(Integer.MAX_VALUE - 1)
     void aNodeIsMeasuredWithMoreAndMoreBytes() throws IOException, InterruptedException {
-        assumeDrawn(1);
+        assumeDrawn(2);
         Results results = results("client", "mixed", "rocks", "--workload=bytes", "--scale=0.01");
         // In KiB; they cannot be compressed.
         double few = median(results, "rocks", "bytes", "on disk with 16 MiB");
@@ -293,7 +293,7 @@ class BenchIT {
     /** Nodes with the agent are those of the tests of tables, of bytes and of one that joins. */
     @Test
     void aClientMeasuresTheNode() throws IOException, InterruptedException {
-        assumeDrawn(1);
+        assumeDrawn(2);
         Results results = results("client", "mixed", "rocks-woven");
         assertThat(median(results, "rocks-woven", "mixed", "throughput")).isGreaterThan(10);
         assertThat(median(results, "rocks-woven", "mixed", "resident")).isGreaterThan(100);
@@ -302,6 +302,7 @@ class BenchIT {
     @Test
     @Order(1)
     void nodesThatRunSideBySideAreAskedInTurns() throws IOException, InterruptedException {
+        assumeDrawn(0);
         Results results =
                 results(
                         "client",
@@ -354,7 +355,7 @@ class BenchIT {
      */
     @Test
     void nothingOutlivesARun() throws IOException, InterruptedException {
-        assumeDrawn(0);
+        assumeDrawn(2);
         int attempts = 0;
         while (!isEndedByTheNextRun("killed" + attempts)) assertThat(++attempts).isLessThan(5);
 
@@ -484,6 +485,7 @@ class BenchIT {
 
     @Test
     void resultsOfARunThatFailedSaySo() throws IOException, InterruptedException {
+        assumeDrawn(2);
         Path out = directory.resolve("failed");
         Process process =
                 start(
@@ -535,7 +537,7 @@ class BenchIT {
     @Test
     @Order(2)
     void nodesInContainersAreCompared() throws IOException, InterruptedException {
-        assumeDrawn(1);
+        assumeDrawn(2);
         String base = System.getenv("PETRA_DOCKER_BASE");
         boolean possible = base != null && exitCode("docker", "version") == 0;
         if (!possible)

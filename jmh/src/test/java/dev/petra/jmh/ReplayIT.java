@@ -253,7 +253,7 @@ class ReplayIT {
     @Test
     void anAuditLogIsAskedAsFarAsItHasAllAndFailuresAreNoAnswers()
             throws IOException, InterruptedException {
-        BenchIT.assumeDrawn(0);
+        BenchIT.assumeDrawn(2);
         List<String> arguments = new ArrayList<>(audit.tables(directory));
         arguments.add("--schema=" + withoutColumn());
         arguments.addAll(List.of("--timed=0", "--out=" + directory.resolve("audit-answers")));
