@@ -31,6 +31,7 @@ import org.junit.jupiter.api.io.TempDir;
  * What comes to a node by streams is found by the indexes of its table, of either kind, at once and
  * later.
  */
+@OneOf(variants = "slices by a load, or to indexes", of = 2, number = 2)
 @TestMethodOrder(MethodOrderer.OrderAnnotation.class)
 class IndexStreamsIT {
     private static final Duration PATIENCE = Duration.ofMinutes(3);

@@ -17,6 +17,7 @@ import dev.petra.nodetests.fixture.Commands;
 import dev.petra.nodetests.fixture.Contents;
 import dev.petra.nodetests.fixture.Drawn;
 import dev.petra.nodetests.fixture.IndexKind;
+import dev.petra.nodetests.fixture.OneOf;
 import dev.petra.nodetests.fixture.TableFiles;
 import dev.petra.nodetests.fixture.TestNode;
 import java.io.IOException;
@@ -50,6 +51,7 @@ import org.junit.jupiter.api.io.TempDir;
  * {@code bin/petra load}, as a user types it, into two nodes that share the data, each in a
  * datacenter of its own.
  */
+@OneOf(variants = "slices by a load, or to indexes", of = 2, number = 1)
 class LoadIT {
     private static final String TYPE = "CREATE TYPE ks.place (x int, y text)";
     private static final String COLUMNS =

@@ -21,6 +21,7 @@ import dev.petra.nodetests.fixture.CrashPoints;
 import dev.petra.nodetests.fixture.EitherKind;
 import dev.petra.nodetests.fixture.IndexKind;
 import dev.petra.nodetests.fixture.JoinedKill;
+import dev.petra.nodetests.fixture.OneOf;
 import dev.petra.nodetests.fixture.ShadowTable;
 import dev.petra.nodetests.fixture.TableFiles;
 import dev.petra.nodetests.fixture.TestNode;
@@ -57,6 +58,7 @@ import org.junit.jupiter.params.provider.MethodSource;
  * What happens to an index between two steps of what others do with it: no row is missed. Of each
  * kind of index.
  */
+@OneOf(variants = "indexes in operation, and between two steps", of = 2, number = 2)
 @ParameterizedClass
 @MethodSource("kinds")
 class IndexPointsIT {

@@ -30,6 +30,7 @@ import org.junit.jupiter.api.io.CleanupMode;
 import org.junit.jupiter.api.io.TempDir;
 
 /** What happens to an index between two steps of what others do with its table's SSTables. */
+@OneOf(variants = "indexes of tables on their way, races, and rules", of = 3, number = 2)
 class IndexRacesIT {
     private static final Duration PATIENCE = Duration.ofMinutes(5);
     private static final int ROWS = 300;

@@ -5,6 +5,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import com.datastax.oss.driver.api.core.CqlSession;
 import dev.petra.nodetests.fixture.IndexKind;
+import dev.petra.nodetests.fixture.OneOf;
 import dev.petra.nodetests.fixture.TestNode;
 import java.nio.ByteBuffer;
 import java.nio.file.Path;
@@ -29,6 +30,7 @@ import org.junit.jupiter.api.io.TempDir;
  * FILTERING. A table in the engine and one in Cassandra's own storage do the same, in the same
  * words.
  */
+@OneOf(variants = "indexes of tables on their way, races, and rules", of = 3, number = 3)
 class IndexRulesIT {
     private static final Duration PATIENCE = Duration.ofMinutes(3);
     private static final int TEN_MEGABYTES = 10 << 20;

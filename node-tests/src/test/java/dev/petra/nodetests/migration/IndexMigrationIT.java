@@ -13,6 +13,7 @@ import com.google.common.util.concurrent.Uninterruptibles;
 import dev.petra.launcher.NodeConfig;
 import dev.petra.nodetests.fixture.EitherKind;
 import dev.petra.nodetests.fixture.IndexKind;
+import dev.petra.nodetests.fixture.OneOf;
 import dev.petra.nodetests.fixture.TableFiles;
 import dev.petra.nodetests.fixture.TestNode;
 import java.nio.file.Files;
@@ -43,6 +44,7 @@ import org.junit.jupiter.params.provider.MethodSource;
  * What indexes find of a table that goes into the engine and out of it is all of it, at any time.
  * Of each kind of index, where they differ.
  */
+@OneOf(variants = "indexes of tables on their way, races, and rules", of = 3, number = 1)
 @ParameterizedClass
 @MethodSource("kinds")
 class IndexMigrationIT {

@@ -14,6 +14,7 @@ import dev.petra.launcher.FileTree;
 import dev.petra.nodetests.fixture.EitherKind;
 import dev.petra.nodetests.fixture.IndexKind;
 import dev.petra.nodetests.fixture.JoinedKill;
+import dev.petra.nodetests.fixture.OneOf;
 import dev.petra.nodetests.fixture.TableFiles;
 import dev.petra.nodetests.fixture.TestNode;
 import java.nio.file.Files;
@@ -48,6 +49,7 @@ import org.junit.jupiter.params.provider.MethodSource;
  * each kind of index. The kills of the last test are those of the others as well; the clean stop
  * comes first, which leaves nothing in memory.
  */
+@OneOf(variants = "indexes in operation, and between two steps", of = 2, number = 1)
 @ParameterizedClass
 @MethodSource("kinds")
 @TestMethodOrder(MethodOrderer.OrderAnnotation.class)
