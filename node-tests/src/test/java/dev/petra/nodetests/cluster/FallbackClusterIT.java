@@ -14,6 +14,7 @@ import dev.petra.launcher.NodeTool;
 import dev.petra.nodetests.fixture.AgentJar;
 import dev.petra.nodetests.fixture.Commands;
 import dev.petra.nodetests.fixture.Contents;
+import dev.petra.nodetests.fixture.OneOf;
 import dev.petra.nodetests.fixture.ShadowTable;
 import dev.petra.nodetests.fixture.TestNode;
 import java.nio.file.Path;
@@ -37,6 +38,7 @@ import org.junit.jupiter.api.io.TempDir;
  * Two nodes, of which one has a shadow that answers, and the other, by the same name of a
  * configuration, one that does not.
  */
+@OneOf(variants = "shadows that answer: on two nodes, and kills", of = 2, number = 1)
 class FallbackClusterIT {
     private static final Duration PATIENCE = Duration.ofMinutes(2);
     private static final long SEED = Long.getLong("petra.seed", System.nanoTime());

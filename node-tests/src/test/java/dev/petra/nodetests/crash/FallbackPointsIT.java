@@ -10,6 +10,7 @@ import com.datastax.oss.driver.api.core.cql.PreparedStatement;
 import dev.petra.launcher.NodeTool;
 import dev.petra.nodetests.fixture.Commands;
 import dev.petra.nodetests.fixture.CrashPoints;
+import dev.petra.nodetests.fixture.OneOf;
 import dev.petra.nodetests.fixture.ShadowTable;
 import dev.petra.nodetests.fixture.TableFiles;
 import dev.petra.nodetests.fixture.TestNode;
@@ -35,6 +36,7 @@ import org.junit.jupiter.api.io.TempDir;
  * A kill at each step of a shadow that answers: while it begins, becomes another, ends, and while
  * the node stops and starts. Its clients write all the time, to one table for all.
  */
+@OneOf(variants = "shadows that answer: on two nodes, and kills", of = 2, number = 2)
 class FallbackPointsIT {
     private static final Duration PATIENCE = Duration.ofMinutes(2);
     private static final int WRITERS = 3;

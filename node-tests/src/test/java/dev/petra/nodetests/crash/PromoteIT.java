@@ -13,6 +13,7 @@ import com.datastax.oss.driver.api.core.servererrors.TruncateException;
 import dev.petra.nodetests.fixture.CrashPoints;
 import dev.petra.nodetests.fixture.Drawn;
 import dev.petra.nodetests.fixture.JoinedKill;
+import dev.petra.nodetests.fixture.OneOf;
 import dev.petra.nodetests.fixture.ShadowTable;
 import dev.petra.nodetests.fixture.TableFiles;
 import dev.petra.nodetests.fixture.TestNode;
@@ -591,6 +592,7 @@ class PromoteIT {
 
     /** It is none of those that the shadow had. */
     @Test
+    @OneOf(variants = "PromoteIT, statements meanwhile", of = 2, number = 2)
     void anSSTableThatComesMeanwhileIsMigrated() throws Exception {
         create("source", "");
         writeOld("source");
@@ -610,6 +612,7 @@ class PromoteIT {
     /** Two tables, and one whose shadow is damaged while the node is down for all three. */
     @Test
     @Order(1)
+    @OneOf(variants = "PromoteIT, statements meanwhile", of = 2, number = 1)
     void statementsMeanwhileAndADamagedShadow() throws Exception {
         List<String> altered = new ArrayList<>();
         for (String point : List.of("enter Promotion#complete", "enter Promotion#giveUp")) {
@@ -745,6 +748,7 @@ class PromoteIT {
     @ParameterizedTest
     @MethodSource("whileItIsDropped")
     @Order(2)
+    @OneOf(variants = "PromoteIT, statements meanwhile", of = 2, number = 2)
     void aTableThatIsDroppedMeanwhile(String point) throws Exception {
         String table = name("dropped", point);
         create(table, "");
@@ -815,6 +819,7 @@ class PromoteIT {
 
     /** It is done, and the table goes in afterwards. */
     @Test
+    @OneOf(variants = "PromoteIT, statements meanwhile", of = 2, number = 2)
     void aTableThatIsTruncatedMeanwhile() throws Exception {
         create("truncated", "");
         fill("truncated");
@@ -857,6 +862,7 @@ class PromoteIT {
 
     /** What was made of its shadow goes, and the next shadow becomes the table. */
     @Test
+    @OneOf(variants = "PromoteIT, statements meanwhile", of = 2, number = 2)
     void aTableThatIsAlteredBackMeanwhile() throws Exception {
         List<Writer> before = fillByWriters("back");
         shadow("back");

@@ -31,7 +31,7 @@ import org.junit.jupiter.api.io.TempDir;
  * Copies that are not complete when a node of two disks is restarted, of tables in the format bti.
  * What they have to read yet is the tables' no more. Of one table it is whole.
  */
-@OneOf(variants = "shadows that are not whole", of = 2, number = 2)
+@OneOf(variants = "shadows that are not whole, and snapshots", of = 3, number = 2)
 class ResumedCopyIT {
     private static final Duration PATIENCE = Duration.ofMinutes(2);
     private static final List<String> TABLES = List.of("whole", "damaged", "incomplete");

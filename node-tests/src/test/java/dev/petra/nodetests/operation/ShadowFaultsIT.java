@@ -35,7 +35,7 @@ import org.junit.jupiter.api.io.TempDir;
  * Whatever becomes of a shadow's engine, no client of its table notices, and a shadow that had to
  * drop out catches up by itself. Each request must succeed, and each read give what was written.
  */
-@OneOf(variants = "shadows that are not whole", of = 2, number = 1)
+@OneOf(variants = "shadows that are not whole, and snapshots", of = 3, number = 1)
 class ShadowFaultsIT {
     /** One that has dropped out rests for half a minute before it is made anew. */
     private static final Duration PATIENCE = Duration.ofMinutes(3);

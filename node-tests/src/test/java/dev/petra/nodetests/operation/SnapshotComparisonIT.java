@@ -9,6 +9,7 @@ import com.datastax.oss.driver.api.core.cql.Row;
 import dev.petra.launcher.NodeTool;
 import dev.petra.nodetests.fixture.AgentJar;
 import dev.petra.nodetests.fixture.Commands;
+import dev.petra.nodetests.fixture.OneOf;
 import dev.petra.nodetests.fixture.ShadowTable;
 import dev.petra.nodetests.fixture.TableFiles;
 import dev.petra.nodetests.fixture.TestNode;
@@ -33,6 +34,7 @@ import org.junit.jupiter.api.io.CleanupMode;
 import org.junit.jupiter.api.io.TempDir;
 
 /** {@code petra compare --snapshot}, on a node that a damaged file would end. */
+@OneOf(variants = "shadows that are not whole, and snapshots", of = 3, number = 3)
 class SnapshotComparisonIT {
     private static final Duration PATIENCE = Duration.ofMinutes(2);
     private static final int KEYS = 200;
