@@ -50,7 +50,7 @@ import org.junit.jupiter.api.io.TempDir;
  * (not the timing), {@code -Dpetra.churn.mixed=true} gives every second node Cassandra's own
  * storage.
  */
-@OneOf(variants = "clusters that change", of = 3, number = 3)
+@OneOf(variants = "clusters that change", of = 4, number = 3)
 class ChurnIT {
     private static final int MINUTES = Integer.getInteger("petra.churn.minutes", 1);
     private static final long SEED = Long.getLong("petra.churn.seed", System.nanoTime() >>> 8);

@@ -15,6 +15,7 @@ import dev.petra.launcher.FreePorts;
 import dev.petra.launcher.NodeTool;
 import dev.petra.nodetests.fixture.Contents;
 import dev.petra.nodetests.fixture.Drawn;
+import dev.petra.nodetests.fixture.OneOf;
 import dev.petra.nodetests.fixture.TableFiles;
 import dev.petra.nodetests.fixture.TestNode;
 import dev.petra.nodetests.fixture.Writer;
@@ -61,9 +62,6 @@ class ClusterIT {
     @TempDir(cleanup = CleanupMode.ON_SUCCESS)
     Path second;
 
-    @TempDir(cleanup = CleanupMode.ON_SUCCESS)
-    Path third;
-
     private final int seedPort = FreePorts.next();
 
     /** Runs nothing before its scheduler is started. */
@@ -108,9 +106,9 @@ class ClusterIT {
                                 .jvmOptions(TestNode.VERIFIED, AUTO_REPAIR_ENABLED));
     }
 
-    private TestNode other(Path directory, boolean hasTheEngine) {
+    private TestNode other(boolean hasTheEngine) {
         return TestNode.start(
-                directory,
+                second,
                 options ->
                         options.yaml(TestNode.mixed(hasTheEngine))
                                 .yaml(VIEWS_AND_SASI)
@@ -185,25 +183,24 @@ class ClusterIT {
         return Drawn.of("ClusterIT", List.of(true, false));
     }
 
-    /** One seed for all of it: a node that has left leaves nothing behind there. */
     @ParameterizedTest
     @MethodSource("drawn")
-    void aNodeComesAndGoesAndReplicasAreBroughtTogether(boolean othersHaveTheEngine)
-            throws Exception {
-        try (TestNode seed = seed()) {
-            aNodeComesAndGoesUnderLoad(seed, othersHaveTheEngine);
-            try (TestNode other = other(third, othersHaveTheEngine)) {
-                repairBringsReplicasTogether(seed, other, othersHaveTheEngine);
-                if (!othersHaveTheEngine)
-                    aTableFailsWhileItHasAnIndexOrAViewOfAnotherNodes(seed, other);
-            }
+    @OneOf(variants = "ClusterIT, nodes and replicas", of = 2, number = 2)
+    void replicasAreBroughtTogether(boolean otherHasTheEngine) throws Exception {
+        try (TestNode seed = seed();
+                TestNode other = other(otherHasTheEngine)) {
+            repairBringsReplicasTogether(seed, other, otherHasTheEngine);
+            if (!otherHasTheEngine) aTableFailsWhileItHasAnIndexOrAViewOfAnotherNodes(seed, other);
         }
     }
 
-    private void aNodeComesAndGoesUnderLoad(TestNode seed, boolean newcomerHasTheEngine)
-            throws Exception {
+    @ParameterizedTest
+    @MethodSource("drawn")
+    @OneOf(variants = "ClusterIT, nodes and replicas", of = 2, number = 1)
+    void aNodeComesAndGoesUnderLoad(boolean newcomerHasTheEngine) throws Exception {
         String ks = "moved";
-        try (CqlSession session = seed.session()) {
+        try (TestNode seed = seed();
+                CqlSession session = seed.session()) {
             createKeyspace(session, ks, 1);
             session.execute(Writer.table("moved.load") + " WITH memtable = 'mixed'");
             write(session, ks, 0, ROWS);
@@ -213,7 +210,7 @@ class ClusterIT {
             for (int w = 0; w < 4; w++)
                 writers.add(new Writer(session, "moved.load", 0, w).pausing(Duration.ofMillis(40)));
             writers.forEach(Thread::start);
-            try (TestNode newcomer = other(second, newcomerHasTheEngine)) {
+            try (TestNode newcomer = other(newcomerHasTheEngine)) {
                 seed.awaitRing(2);
                 assertThat(content(session, ks)).isEqualTo(expected);
                 String[] verify = {"verify", "--force", "-e", "--check-tokens", ks, "t"};
@@ -247,7 +244,6 @@ class ClusterIT {
             Path stores = TableFiles.of(seed, ks, "t").stores();
             for (String streams : List.of("streams", "1/streams"))
                 assertThat(TableFiles.children(stores.resolve(streams))).isEmpty();
-            session.execute("DROP KEYSPACE moved");
         }
     }
 

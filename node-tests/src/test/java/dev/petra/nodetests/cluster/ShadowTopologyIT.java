@@ -28,7 +28,7 @@ import org.junit.jupiter.api.io.TempDir;
  * Two replicas of tables with shadows, some of which answer, while a node comes, another one goes,
  * and one dies and is replaced.
  */
-@OneOf(variants = "clusters that change", of = 3, number = 2)
+@OneOf(variants = "clusters that change", of = 4, number = 2)
 class ShadowTopologyIT {
     private static final Duration PATIENCE = Duration.ofMinutes(4);
     private static final int PARTITIONS = 300;

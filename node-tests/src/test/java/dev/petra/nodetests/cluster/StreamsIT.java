@@ -249,6 +249,7 @@ class StreamsIT {
      * completes the bootstrap, others have as well.
      */
     @Test
+    @OneOf(variants = "StreamsIT", of = 3, number = 1)
     void aBootstrapIsResumedAfterAllThatEndsIt() throws Exception {
         try (Seed seed = seed(StreamsIT::besideEachOther, "t", "altered", "dropped");
                 TestNode newcomer =
@@ -394,7 +395,7 @@ class StreamsIT {
      * is truncated while slices of it come.
      */
     @Test
-    @OneOf(variants = "StreamsIT, no room", of = 2, number = 1)
+    @OneOf(variants = "StreamsIT", of = 3, number = 2)
     void whatHasNoRoomIsRefusedBeforeAnythingMoves() throws Exception {
         UnaryOperator<NodeConfig.Builder> full =
                 options ->
@@ -467,7 +468,7 @@ class StreamsIT {
 
     /** On a disk that has no room for a third of the table beside it. */
     @Test
-    @OneOf(variants = "StreamsIT, no room", of = 2, number = 2)
+    @OneOf(variants = "StreamsIT", of = 3, number = 3)
     void aNodeWhoseDiskIsNearlyFullIsDecommissioned() throws Exception {
         boolean mounted = mount("mount", "-t", "tmpfs", "-o", "size=1g", "tmpfs", second + "");
         if (!mounted) System.err.println("StreamsIT: NOT RUN on a small disk: no right to mount");
@@ -576,7 +577,7 @@ class StreamsIT {
 
     /** Cassandra's reader took a slice for an SSTable, and waited for the rest of a small one. */
     @Test
-    @OneOf(variants = "StreamsIT, tables that change before their turn", of = 2, number = 1)
+    @OneOf(variants = "StreamsIT", of = 3, number = 3)
     void tablesLeaveTheEngineBeforeTheirSmallSlicesCome() throws Exception {
         try (Seed seed =
                 seed(
@@ -625,7 +626,7 @@ class StreamsIT {
 
     /** To a node that takes no slices. What is gone by then is not written. */
     @Test
-    @OneOf(variants = "StreamsIT, tables that change before their turn", of = 2, number = 2)
+    @OneOf(variants = "StreamsIT", of = 3, number = 2)
     void anSSTableIsWrittenWhenItsTurnHasCome() throws Exception {
         // Of one range nothing would wait for its turn.
         try (Seed seed = seed(withoutSlices(OF_SEED), "t")) {

@@ -11,6 +11,7 @@ import dev.petra.launcher.NodeConfig;
 import dev.petra.launcher.NodeTool;
 import dev.petra.nodetests.fixture.Commands;
 import dev.petra.nodetests.fixture.Contents;
+import dev.petra.nodetests.fixture.OneOf;
 import dev.petra.nodetests.fixture.TestNode;
 import java.io.IOException;
 import java.io.InputStream;
@@ -40,6 +41,7 @@ import org.junit.jupiter.api.io.TempDir;
  * through Cassandra's connections, so it is encrypted as well, and whoever has no certificate gets
  * nothing.
  */
+@OneOf(variants = "what operators set up: installation, adoption, TLS", of = 3, number = 3)
 class TlsIT {
     private static final String PASSWORD = "for tests";
     private static final String SELECT = "SELECT p, c, v, writetime(v) FROM ks.t";

@@ -29,7 +29,7 @@ import org.junit.jupiter.api.io.TempDir;
  * Two replicas of everything, while nodes are rebuilt, moved, replaced and removed under load. What
  * was acknowledged was so by both replicas; so a dead node takes nothing with it.
  */
-@OneOf(variants = "clusters that change", of = 3, number = 1)
+@OneOf(variants = "clusters that change", of = 4, number = 1)
 class TopologyIT {
     private static final Duration MOVES = Duration.ofMinutes(5);
     private static final int PARTITIONS = 600;

@@ -7,6 +7,7 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import com.datastax.oss.driver.api.core.CqlSession;
 import com.datastax.oss.driver.api.core.servererrors.ReadFailureException;
 import com.datastax.oss.driver.api.core.servererrors.WriteFailureException;
+import dev.petra.nodetests.fixture.OneOf;
 import dev.petra.nodetests.fixture.TestNode;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -18,6 +19,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
 /** The disk with a table's store is not mounted when the node starts. */
+@OneOf(variants = "a missing disk, a point of restore", of = 2, number = 2)
 class MissingDiskIT {
     @TempDir Path directory;
 

@@ -83,7 +83,6 @@ class ReleasesIT {
 
     @ParameterizedTest
     @MethodSource("releases")
-    @OneOf(variants = "ReleasesIT, upgrades", of = 2, number = 1)
     void aTableLives(String release) throws Exception {
         Path home = directory.resolve("home");
         make(release, home);
@@ -134,7 +133,7 @@ class ReleasesIT {
      */
     @ParameterizedTest
     @MethodSource("clusters")
-    @OneOf(variants = "ReleasesIT, upgrades", of = 2, number = 2)
+    @OneOf(variants = "clusters that change", of = 4, number = 4)
     void aClusterIsUpgradedUnderLoad(String releases) throws Exception {
         List<String> before = List.of(releases.split("[+]", -1));
         List<TestNode> nodes = new ArrayList<>();

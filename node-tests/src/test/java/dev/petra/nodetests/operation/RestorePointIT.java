@@ -5,6 +5,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import com.datastax.oss.driver.api.core.CqlSession;
 import dev.petra.engine.DirectoryTree;
+import dev.petra.nodetests.fixture.OneOf;
 import dev.petra.nodetests.fixture.TableFiles;
 import dev.petra.nodetests.fixture.TestNode;
 import java.io.IOException;
@@ -20,6 +21,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
 /** {@code restore_point_in_time}, from before tables were migrated into an engine. */
+@OneOf(variants = "a missing disk, a point of restore", of = 2, number = 1)
 class RestorePointIT {
     private static final Duration PATIENCE = Duration.ofMinutes(5);
     private static final DateTimeFormatter POINT =
