@@ -224,7 +224,7 @@ class DockerIT {
 
     @Test
     @Order(1)
-    @OneOf(variants = "DockerIT, a node that is away", of = 2, number = 1)
+    @OneOf(variants = "DockerIT, a node that is not heard", of = 4, number = 1)
     void aNodeStandsStill() throws Exception {
         begin("rocks");
         cluster.pause(2);
@@ -236,7 +236,7 @@ class DockerIT {
 
     @Test
     @Order(1)
-    @OneOf(variants = "DockerIT, a node that is away", of = 2, number = 2)
+    @OneOf(variants = "DockerIT, a node that is not heard", of = 4, number = 2)
     void aNodeIsCutOff() throws Exception {
         begin("rocks");
         cluster.cutOff(3);
@@ -256,7 +256,7 @@ class DockerIT {
     /** Both see the third, which sees both. */
     @Test
     @Order(1)
-    @OneOf(variants = "DockerIT, links", of = 2, number = 1)
+    @OneOf(variants = "DockerIT, a node that is not heard", of = 4, number = 3)
     void twoNodesDoNotHearEachOther() throws Exception {
         assumeNetworkCanBeChanged();
         begin("rocks");
@@ -269,7 +269,7 @@ class DockerIT {
 
     @Test
     @Order(1)
-    @OneOf(variants = "DockerIT, links", of = 2, number = 2)
+    @OneOf(variants = "DockerIT, a node that is not heard", of = 4, number = 4)
     void linksAreSlowAndLossy() throws Exception {
         assumeNetworkCanBeChanged();
         begin("rocks");
@@ -284,7 +284,7 @@ class DockerIT {
 
     @Test
     @Order(1)
-    @OneOf(variants = "DockerIT, no room", of = 2, number = 1)
+    @OneOf(variants = "DockerIT, journeys and no room", of = 6, number = 5)
     void aDiskFillsAndIsFreed() throws Exception {
         begin("rocks");
         change("CREATE TABLE " + table + "l (p int PRIMARY KEY, v text) WITH memtable = 'rocks'");
@@ -325,7 +325,7 @@ class DockerIT {
 
     @Test
     @Order(1)
-    @OneOf(variants = "DockerIT, no room", of = 2, number = 2)
+    @OneOf(variants = "DockerIT, journeys and no room", of = 6, number = 6)
     void aNodeReachesItsMemoryLimit() throws Exception {
         begin("rocks");
         // The kernel ends the node, not the one that takes what is left.
@@ -345,6 +345,7 @@ class DockerIT {
 
     @Test
     @Order(1)
+    @OneOf(variants = "DockerIT, containers that end at once", of = 2, number = 1)
     void aContainerThatCannotRunSaysWhyLast() throws Exception {
         assertThat(refusal(1, "--env=CASSANDRA_NUM_TOKENS=many"))
                 .contains("CASSANDRA_NUM_TOKENS is 'many', which is no number");
@@ -368,6 +369,7 @@ class DockerIT {
     /** A volume that a newer version wrote, which an older one must not take for an empty one. */
     @Test
     @Order(1)
+    @OneOf(variants = "DockerIT, containers that end at once", of = 2, number = 2)
     void aVolumeOfANewerFormatIsRefused() throws Exception {
         String volume = "--volume=petra-newer:/var/lib/cassandra";
         String store = "/var/lib/cassandra/data/ks/t-1/rocksdb/7";
@@ -424,7 +426,7 @@ class DockerIT {
 
     @Test
     @Order(2)
-    @OneOf(variants = "DockerIT, journeys", of = 4, number = 4)
+    @OneOf(variants = "DockerIT, journeys and no room", of = 6, number = 4)
     void aNodeIsAddedAndOneIsReplaced() throws Exception {
         begin("rocks");
         cluster.add(DockerIT::configure);
@@ -459,7 +461,7 @@ class DockerIT {
      */
     @Test
     @Order(1)
-    @OneOf(variants = "DockerIT, journeys", of = 4, number = 1)
+    @OneOf(variants = "DockerIT, journeys and no room", of = 6, number = 1)
     void nodesAreReconfiguredAndTablesAreMigratedNodeByNode() throws Exception {
         begin("mixed", WRITERS / 2);
         begin("by_restart", WRITERS / 2);
@@ -526,7 +528,7 @@ class DockerIT {
     /** By names that mean the engine on one node more each, and its shadow on the others. */
     @Test
     @Order(1)
-    @OneOf(variants = "DockerIT, journeys", of = 4, number = 2)
+    @OneOf(variants = "DockerIT, journeys and no room", of = 6, number = 2)
     void shadowsAreTakenIntoTheEngineNodeByNode() throws Exception {
         begin("rocks_shadow");
         cluster.awaitShadows(session, table);
@@ -609,7 +611,7 @@ class DockerIT {
      */
     @Test
     @Order(1)
-    @OneOf(variants = "DockerIT, journeys", of = 4, number = 3)
+    @OneOf(variants = "DockerIT, journeys and no room", of = 6, number = 3)
     void aTableIsShadowedAnsweredFromThereTakenIntoTheEngineAndMovedBackWhileNodesEnd()
             throws Exception {
         begin("default");
