@@ -6,6 +6,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import com.datastax.oss.driver.api.core.CqlSession;
 import com.datastax.oss.driver.api.core.cql.PreparedStatement;
 import dev.petra.nodetests.fixture.Drawn;
+import dev.petra.nodetests.fixture.OneOf;
 import dev.petra.nodetests.fixture.TestNode;
 import dev.petra.nodetests.fixture.WithAgent;
 import dev.petra.nodetests.fixture.Writer;
@@ -174,6 +175,7 @@ class KillIT {
      * after it, which a purge has removed meanwhile.
      */
     @Test
+    @OneOf(variants = "kills around a migration", of = 2, number = 2)
     void whatWasPreparedBeforeTheTableCameIsDeletedAfterAKill() throws Exception {
         try (TestNode node = TestNode.start(directory)) {
             try (CqlSession session = node.plainSession()) {

@@ -13,6 +13,7 @@ import dev.petra.launcher.NodeTool;
 import dev.petra.nodetests.fixture.CrashPoints;
 import dev.petra.nodetests.fixture.Drawn;
 import dev.petra.nodetests.fixture.JoinedKill;
+import dev.petra.nodetests.fixture.OneOf;
 import dev.petra.nodetests.fixture.TableFiles;
 import dev.petra.nodetests.fixture.TestNode;
 import dev.petra.nodetests.fixture.Writer;
@@ -628,7 +629,8 @@ class MigrationIT {
     @Test
     @Order(1)
     void snapshotsOfATableOnItsWayHoldAllOfIt() throws Exception {
-        for (String way : List.of("in", "out")) {
+        List<String> ways = Drawn.of("MigrationIT, snapshots", List.of("in", "out"));
+        for (String way : ways) {
             String table = "snapshot" + way;
             session.execute(
                     "CREATE TABLE ks." + table + " (p int, c int, v text, PRIMARY KEY (p, c))");
@@ -658,14 +660,13 @@ class MigrationIT {
         }
         session.close();
         node.process().stop();
-        for (String way : List.of("in", "out"))
-            TableFiles.of(node, "ks", "snapshot" + way).restore("way");
+        for (String way : ways) TableFiles.of(node, "ks", "snapshot" + way).restore("way");
         node.restart();
         session = node.plainSession();
-        for (String way : List.of("in", "out"))
+        for (String way : ways)
             assertThat(session.execute("SELECT p FROM ks.snapshot" + way).all()).hasSize(300);
         TestNode.awaitMigrations(session, MOVES);
-        for (String way : List.of("in", "out")) {
+        for (String way : ways) {
             assertThat(session.execute("SELECT p FROM ks.snapshot" + way).all()).hasSize(300);
             assertThat(hasStore("snapshot" + way)).isEqualTo(way.equals("in"));
         }
@@ -736,6 +737,7 @@ class MigrationIT {
      * or fail, whenever the node is killed, and find all of it when the way is over.
      */
     @Test
+    @OneOf(variants = "MigrationIT, indexes on the way out", of = 2, number = 1)
     void whatIsFoundByIndexesAndViewsOfATableOnItsWayOutIsAllOfIt() throws Exception {
         fillLarge("found", "rocks");
         // So that it takes a while, also where statements take seconds.
@@ -786,7 +788,7 @@ class MigrationIT {
     }
 
     /**
-     * 18 MB in 900 rows. Each of its partitions of ten is more than an SSTable is to have: of the
+     * 18 MB in 900 rows. Each of its thirty partitions is more than an SSTable is to have: of the
      * indexes of an SSTable each costs as much as a flush, whatever the SSTable has.
      */
     private static void fillLarge(String table, String memtable) {
@@ -803,7 +805,7 @@ class MigrationIT {
                                 + table
                                 + " (p, c, v, w, u, x) VALUES (?, ?, 1, 1, 1, ?)");
         String text = "x".repeat(20_000);
-        for (int i = 0; i < 900; i++) session.execute(insert.bind(i / 10, i % 10, text));
+        for (int i = 0; i < 900; i++) session.execute(insert.bind(i / 30, i % 30, text));
     }
 
     private static final List<String> FOUND =
@@ -830,6 +832,7 @@ class MigrationIT {
      * alters the table meanwhile has locks that the end of the build needs.
      */
     @Test
+    @OneOf(variants = "MigrationIT, indexes on the way out", of = 2, number = 2)
     void alteringBackDoesNotWaitForTheIndexesOfAnSSTable() throws Exception {
         fillLarge("back", "rocks");
         // So that the index is there before the last SSTable.
@@ -843,21 +846,21 @@ class MigrationIT {
             session.execute("DROP INDEX ks.back_by_v");
             alter("back", "rocks");
             for (int p = 0; p < 10; p++) session.execute("DELETE FROM ks.back WHERE p = ?", p);
-            assertThat(rows("ks.back")).hasSize(800);
+            assertThat(rows("ks.back")).hasSize(600);
         } finally {
             crashes.release();
             nodetool("setcompactionthroughput", "64");
         }
         TestNode.awaitMigrations(session, MOVES);
         assertNoSSTables("back");
-        assertThat(rows("ks.back")).hasSize(800);
+        assertThat(rows("ks.back")).hasSize(600);
         assertThat(nodetool("compact", "ks", "back").exitCode()).isZero();
-        assertThat(rows("ks.back")).hasSize(800);
+        assertThat(rows("ks.back")).hasSize(600);
         afterKill("altered back", MigrationIT::truncateWhatWasAlteredBack);
     }
 
     private static void truncateWhatWasAlteredBack() {
-        assertThat(rows("ks.back")).hasSize(800);
+        assertThat(rows("ks.back")).hasSize(600);
         session.execute("TRUNCATE ks.back");
         afterKill("altered back, truncated", () -> assertThat(rows("ks.back")).isEmpty());
     }
@@ -866,7 +869,7 @@ class MigrationIT {
     @Test
     @Order(2)
     void anSSTableThatIsWrittenWhenTheTableIsDroppedGoesWithIt() throws Exception {
-        for (boolean during : List.of(true, false)) {
+        for (boolean during : Drawn.of("MigrationIT, dropped late", List.of(true, false))) {
             String table = "late_" + during;
             session.execute(
                     "CREATE TABLE ks." + table + " (p int PRIMARY KEY) WITH memtable = 'rocks'");
@@ -999,7 +1002,8 @@ class MigrationIT {
     @Test
     void whatIsLiveIsNotMigratedOutAgainIfItCouldNotBeNoted() throws Exception {
         fillOneSSTable("noted", "rocks");
-        for (String failure : List.of("leave MigrateOut#add", "enter #markMigration", "backup")) {
+        List<String> failures = List.of("leave MigrateOut#add", "enter #markMigration", "backup");
+        for (String failure : Drawn.of("MigrationIT, not noted", failures)) {
             String[] parts = failure.split(" ", -1);
             Path backups = TableFiles.of(node, "ks", "noted").directory().resolve("backups");
             if (failure.equals("backup")) {
@@ -1266,6 +1270,7 @@ class MigrationIT {
 
     /** Cassandra does not go on with a view whose build was stopped until the node is restarted. */
     @Test
+    @OneOf(variants = "MigrationIT, indexes on the way out", of = 2, number = 2)
     void theBuildOfAViewThatIsStoppedOnTheWayOutGoesOn() throws Exception {
         fillOnItsWay("stopped");
         session.execute(
@@ -1291,6 +1296,7 @@ class MigrationIT {
     }
 
     @Test
+    @OneOf(variants = "MigrationIT, indexes on the way out", of = 2, number = 2)
     void theBuildOfAnIndexOnTheWayOutDoesNotHoldUpTheMigrationsOfOtherTables() throws Exception {
         fillOnItsWay("builds");
         session.execute("CREATE INDEX by_v ON builds.t (v)");
@@ -1635,6 +1641,7 @@ class MigrationIT {
     /** What is written to it meanwhile is in the commit log, whatever its schema says. */
     @Test
     @Order(Integer.MAX_VALUE)
+    @OneOf(variants = "kills around a migration", of = 2, number = 1)
     void aKillBeforeAWayInCanBeginLosesNothing() throws Exception {
         // An ALTER of a test with crashes may be in the log only, see isInEngine: what it begins at
         // the next start would fail there as well, and end it.
