@@ -18,6 +18,7 @@ import com.datastax.oss.driver.api.core.servererrors.WriteFailureException;
 import dev.petra.launcher.FileTree;
 import dev.petra.launcher.NodeTool;
 import dev.petra.nodetests.fixture.Drawn;
+import dev.petra.nodetests.fixture.OneOf;
 import dev.petra.nodetests.fixture.TableFiles;
 import dev.petra.nodetests.fixture.TestNode;
 import java.io.IOException;
@@ -49,6 +50,7 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
 
 /** What an operator sees of a table while it runs, and what stops or slows it. */
+@OneOf(variants = "what operators do on one node", of = 2, number = 1)
 @TestMethodOrder(MethodOrderer.OrderAnnotation.class)
 class OperationsIT {
     private static final int VALUE = 2_000;
@@ -380,6 +382,7 @@ class OperationsIT {
 
     /** Compaction is behind: its writes fail in time, and nobody else waits. */
     @Test
+    @OneOf(variants = "OperationsIT, another node", of = 2, number = 1)
     void aStalledTableConcernsNoOther() throws Exception {
         try (TestNode slow =
                 TestNode.start(
@@ -495,6 +498,7 @@ class OperationsIT {
     }
 
     @Test
+    @OneOf(variants = "OperationsIT, another node", of = 2, number = 2)
     void aSnapshotCanBeRestoredOnAnotherNode() throws IOException {
         create("carried");
         fill("carried", 3);

@@ -201,6 +201,7 @@ class StartIT {
     }
 
     @Test
+    @OneOf(variants = "StartIT, configurations of a table", of = 2, number = 2)
     void withoutTheTablesConfiguration(@TempDir Path other) throws IOException {
         Map<String, Object> extra = configuration("extra", Map.of("inherits", "rocks"));
         try (TestNode node = start(other, options -> options.yaml(extra));
@@ -289,6 +290,7 @@ class StartIT {
      * What only the commit log has is replayed into the store of its table.
      */
     @Test
+    @OneOf(variants = "StartIT, configurations of a table", of = 2, number = 1)
     void anotherClassOfAConfigurationMigratesItsTables(@TempDir Path other) throws Exception {
         TableFiles files = new TableFiles(other.resolve("data"), "ks", "t");
         String byIndex = "SELECT * FROM ks.i WHERE v = 1";
@@ -412,6 +414,7 @@ class StartIT {
     }
 
     @Test
+    @OneOf(variants = "StartIT, a store that is not whole or not known", of = 2, number = 2)
     void damageConcernsOneTable() throws IOException {
         TableFiles a = new TableFiles(directory.resolve("data"), "ks", "a");
         TableFiles b = new TableFiles(directory.resolve("data"), "ks", "b");
@@ -529,6 +532,7 @@ class StartIT {
 
     /** An interrupted DROP, or an old schema that was restored: the data is moved aside. */
     @Test
+    @OneOf(variants = "StartIT, a store that is not whole or not known", of = 2, number = 1)
     void aStoreThatTheSchemaDoesNotKnowBecomesASnapshot() throws Exception {
         Map<String, Object> extra = Map.of("auto_snapshot", false);
         Path gone = leaveUnknownStore();
@@ -589,6 +593,7 @@ class StartIT {
 
     /** An exception would come from the midst of a change of the schema, and leave half of it. */
     @Test
+    @OneOf(variants = "StartIT, a store that is not whole or not known", of = 2, number = 2)
     void aStoreThatComesBackDamagedWhenItsTableIsCreated() throws Exception {
         List<String> damaged = List.of("LIVE", "1/CURRENT");
         Path whole = new TableFiles(directory.resolve("data"), "ks", "a").stores();
