@@ -12,7 +12,6 @@ import dev.petra.nodetests.fixture.AgentJar;
 import dev.petra.nodetests.fixture.Commands;
 import dev.petra.nodetests.fixture.CrashPoints;
 import dev.petra.nodetests.fixture.Drawn;
-import dev.petra.nodetests.fixture.OneOf;
 import dev.petra.nodetests.fixture.ShadowTable;
 import dev.petra.nodetests.fixture.TableFiles;
 import dev.petra.nodetests.fixture.TestNode;
@@ -45,7 +44,6 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
 
 /** Tables whose shadow answers reads, with Cassandra's storage to fall back to at any time. */
-@OneOf(variants = "shadows of one node, compared or read", of = 2, number = 2)
 class FallbackIT {
     private static final Duration PATIENCE = Duration.ofMinutes(2);
     private static final long SEED = Long.getLong("petra.seed", System.nanoTime());

@@ -6,7 +6,6 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import com.datastax.oss.driver.api.core.CqlSession;
 import com.datastax.oss.driver.api.core.DriverException;
-import dev.petra.nodetests.fixture.OneOf;
 import dev.petra.nodetests.fixture.TableFiles;
 import dev.petra.nodetests.fixture.TestNode;
 import java.io.IOException;
@@ -34,7 +33,6 @@ import org.junit.jupiter.api.TestMethodOrder;
 import org.junit.jupiter.api.io.TempDir;
 
 /** A node with many tables: killed while it makes them, out of descriptors, and when all go. */
-@OneOf(variants = "what operators do on one node", of = 2, number = 2)
 @TestMethodOrder(MethodOrderer.OrderAnnotation.class)
 class ManyTablesIT {
     private static final long SEED = Long.getLong("petra.seed", System.nanoTime());

@@ -50,7 +50,6 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
 
 /** What an operator sees of a table while it runs, and what stops or slows it. */
-@OneOf(variants = "what operators do on one node", of = 2, number = 1)
 @TestMethodOrder(MethodOrderer.OrderAnnotation.class)
 class OperationsIT {
     private static final int VALUE = 2_000;

@@ -13,7 +13,6 @@ import com.datastax.oss.driver.api.core.servererrors.ReadFailureException;
 import dev.petra.launcher.NodeTool;
 import dev.petra.nodetests.fixture.AgentJar;
 import dev.petra.nodetests.fixture.Commands;
-import dev.petra.nodetests.fixture.OneOf;
 import dev.petra.nodetests.fixture.ShadowTable;
 import dev.petra.nodetests.fixture.TableFiles;
 import dev.petra.nodetests.fixture.TestNode;
@@ -47,7 +46,6 @@ import org.junit.jupiter.api.io.CleanupMode;
 import org.junit.jupiter.api.io.TempDir;
 
 /** Tables of Cassandra's own storage that an engine shadows. One node for all, in this order. */
-@OneOf(variants = "shadows of one node, compared or read", of = 2, number = 1)
 @TestMethodOrder(MethodOrderer.OrderAnnotation.class)
 class ShadowIT {
     private static final Duration PATIENCE = Duration.ofSeconds(60);
