@@ -366,14 +366,17 @@ public final class TableLifecycle {
 
     /**
      * The tables that an ALTER takes out of their engines and that are not among {@link
-     * Migrations#now} yet: writes to the engine that began before it have not ended. To be asked
-     * before those, where none is to be missed.
+     * Migrations#now} yet: writes to the engine that began before it have not ended, or the flush
+     * that switches the memtable has not. To be asked before those, where none is to be missed.
      */
     public static void forEachLeaving(BiConsumer<ColumnFamilyStore, Generation> use) {
         TableRegistry.forEachOwner(
                 cfs -> {
                     EngineMemtable memtable = EngineMemtables.departing(cfs);
                     if (memtable == null) return;
+                    EngineMemtable current = EngineMemtables.current(cfs);
+                    // Altered back since.
+                    if (current != null && current.departure() == 0) return;
                     TableGenerations stores = memtable.generation().stores();
                     if (stores.migration().isUnderWay() && !Migrations.isLeaving(stores))
                         use.accept(cfs, memtable.generation());

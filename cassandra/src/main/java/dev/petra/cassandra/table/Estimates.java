@@ -91,7 +91,8 @@ public final class Estimates {
     public long partitions() {
         Count known = count;
         long now = System.nanoTime();
-        if (known != null && now - known.checked() < SOON_NANOS) return known.partitions();
+        if (known != null && (now - known.checked() < SOON_NANOS || generation.isShut()))
+            return known.partitions();
         long keys = generation.statistic(StoreStatistics::estimatedKeys);
         if (known != null
                 && now - known.at() < OLD_NANOS

@@ -51,7 +51,7 @@ class PeriodicTasksTest {
     }
 
     @Test
-    void tasksRunOnADaemonThreadEachThatAnOperatorFinds() throws Exception {
+    void tasksRunOnDaemonThreadsThatAnOperatorFinds() throws Exception {
         Set<Thread> threads = ConcurrentHashMap.newKeySet();
         CountDownLatch runs = new CountDownLatch(20);
         for (int i = 0; i < 2; i++)
@@ -64,7 +64,7 @@ class PeriodicTasksTest {
                     });
         await(runs);
         assertThat(threads)
-                .hasSizeBetween(1, 2)
+                .isNotEmpty()
                 .allSatisfy(
                         found -> {
                             assertThat(found.getName()).isEqualTo("PetraTest");

@@ -74,6 +74,9 @@ class MigrateOutTest {
             MigrateOut migration = out(stores);
             cfs.getTracker().reset(HollowMemtable.of(stores, migration.number));
             assertThat(isLeaving()).isTrue();
+            cfs.getTracker().switchMemtable(false, HollowMemtable.of(stores, 0));
+            assertThat(isLeaving()).as("altered back, with writes of before").isFalse();
+            cfs.getTracker().reset(HollowMemtable.of(stores, migration.number));
             Migrations.begin(migration);
             assertThat(isLeaving()).as("besides its migration").isFalse();
             // It ends with its next step, as by an ALTER back.

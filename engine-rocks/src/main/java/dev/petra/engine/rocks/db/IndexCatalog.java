@@ -165,10 +165,11 @@ public final class IndexCatalog {
         dropped = Set.copyOf(more);
         Map<Integer, UUID> left = new HashMap<>(leftovers);
         left.put(found.number, index);
-        leftovers = Map.copyOf(left);
         Map<UUID, Defined> others = new HashMap<>(defined);
         others.remove(index);
         defined(others);
+        // Last: what is left is removed, and nobody is to find its number then.
+        leftovers = Map.copyOf(left);
     }
 
     /** The numbers of dropped indexes whose entries may still be there. */
