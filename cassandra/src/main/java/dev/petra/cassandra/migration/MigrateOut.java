@@ -320,7 +320,7 @@ public final class MigrateOut extends Migration {
                 if (!rest.hasNext()) continue;
                 return shown(
                         () -> {
-                            write(table, rest, part.disk());
+                            write(store, table, rest, part.disk());
                             return false;
                         });
             }
@@ -333,6 +333,7 @@ public final class MigrateOut extends Migration {
      * @param rest of which there is something
      */
     private void write(
+            TableStore store,
             TableMetadata table,
             UnfilteredPartitionIterator rest,
             Directories.@Nullable DataDirectory disk) {
@@ -350,7 +351,7 @@ public final class MigrateOut extends Migration {
                             table,
                             rest,
                             directory,
-                            partitionsOfAnSSTable(),
+                            partitionsOfAnSSTable(store),
                             this::moved,
                             this::isHalted);
             isFull = false;
@@ -513,8 +514,9 @@ public final class MigrateOut extends Migration {
     }
 
     /** About how many partitions an SSTable gets; its bloom filter is as large as that. */
-    private long partitionsOfAnSSTable() {
-        long bytes = memtable.generation().statistic(StoreStatistics::liveDataBytes);
+    private long partitionsOfAnSSTable(TableStore store) {
+        // Not as metrics are read, which have 0 while it is opened anew.
+        long bytes = store.statistics().liveDataBytes();
         double part =
                 bytes <= SSTableExport.SSTABLE_BYTES
                         ? 1

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.cassandra.table;
 
-import dev.petra.engine.StoreStatistics;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
@@ -110,9 +109,11 @@ public final class TableRegistry {
 
     private static void count(Entry entry) {
         Generation current = entry.stores().current();
-        // It would be waited for, and the tables behind it with it; what was counted stays.
-        if (current.isShut()) return;
-        entry.space().count(current.statistic(StoreStatistics::diskBytes));
+        // One that is shut would be waited for, and the tables behind it with it; what was counted
+        // stays.
+        long bytes = current.measure(store -> store.statistics().diskBytes(), -1L);
+        if (bytes >= 0) entry.space().count(bytes);
+        else if (!current.hasStore()) entry.space().count(0);
     }
 
     private static Key key(ColumnFamilyStore cfs) {
