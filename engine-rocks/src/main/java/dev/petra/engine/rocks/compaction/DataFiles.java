@@ -358,34 +358,46 @@ public final class DataFiles {
     }
 
     /**
-     * Whether the disk has room for what comes of merging files beside what is being merged, as
-     * Cassandra asks of its own compactions. A full disk would fail the writes of all tables, and
+     * Takes room on the disk for what comes of merging files, beside what is being merged, as
+     * Cassandra does for its own compactions. A full disk would fail the writes of all tables, and
      * the merge with them.
+     *
+     * @return what has the room, from before the files are looked through until they are merged;
+     *     null if there is none
      */
-    boolean haveRoom(Database database, List<String> files) throws RocksDBException {
+    UnfinishedMerges.@Nullable Taken reserve(Database database, List<String> files)
+            throws RocksDBException {
         long bytes = bytes(database, files);
         try {
             FileStore disk = Files.getFileStore(store.directory());
-            // First: what is written in between counts twice rather than not at all.
-            long others = UnfinishedMerges.on(disk);
-            long room = disk.getUsableSpace();
-            if (bytes + others <= room * USABLE_PART) return true;
+            long others;
+            long room;
+            // Two that look at the same time would find the same room.
+            synchronized (UnfinishedMerges.class) {
+                // First: what is written in between counts twice rather than not at all.
+                others = UnfinishedMerges.on(disk);
+                room = disk.getUsableSpace();
+                if (bytes + others <= room * USABLE_PART)
+                    return UnfinishedMerges.reserve(store.directory(), bytes);
+            }
+            boolean fitsLater = bytes <= room * USABLE_PART;
             NoSpamLogger.log(
                     logger,
-                    NoSpamLogger.Level.WARN,
-                    store.name(),
+                    fitsLater ? NoSpamLogger.Level.INFO : NoSpamLogger.Level.WARN,
+                    store.directory() + (fitsLater ? " later" : ""),
                     1,
                     TimeUnit.HOURS,
-                    "{} files of {} with {} bytes are not merged: {} has only {} bytes free, of"
-                            + " which compactions that run now may take {}. Free space; this is"
-                            + " tried again",
+                    "{} files of {} with {} bytes are not merged now: {} has {} bytes free, of"
+                            + " which compactions that run, or are about to, may take {}. "
+                            + (fitsLater ? "" : "Free space. ")
+                            + "This is tried again",
                     files.size(),
                     store.name(),
                     bytes,
                     store.directory(),
                     room,
                     others);
-            return false;
+            return null;
         } catch (IOException e) {
             throw new FSReadError(e, store.directory());
         }
@@ -402,7 +414,7 @@ public final class DataFiles {
     @Nullable List<String> compact(Database database, List<String> files, int level, long fileBytes)
             throws RocksDBException {
         long bytes = bytes(database, files);
-        try (UnfinishedMerges.OfFiles merge = UnfinishedMerges.begin(store.directory(), bytes)) {
+        try (UnfinishedMerges.Taken merge = UnfinishedMerges.begin(store.directory(), bytes)) {
             List<String> made = database.compactions.compactFiles(files, level, fileBytes, bytes);
             if (made == null) return null;
             return made.stream().map(name -> name.substring(name.lastIndexOf('/'))).toList();

@@ -13,9 +13,9 @@ import dev.petra.engine.rocks.read.ReadContext;
 import java.nio.ByteBuffer;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
+import java.util.function.LongSupplier;
 import org.apache.cassandra.db.Slices;
 import org.apache.cassandra.db.filter.ColumnFilter;
-import org.jspecify.annotations.Nullable;
 import org.rocksdb.RocksDBException;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -36,17 +36,27 @@ public final class HiddenRows {
 
     private final StoreContext store;
     private final DataFiles held;
-    private volatile long restsUntil = System.nanoTime();
+    private final LongSupplier clock;
+    private volatile long restsUntil;
 
     public HiddenRows(StoreContext store, DataFiles held) {
+        this(store, held, System::nanoTime);
+    }
+
+    /**
+     * @param clock nanoseconds
+     */
+    HiddenRows(StoreContext store, DataFiles held, LongSupplier clock) {
         this.store = store;
         this.held = held;
+        this.clock = clock;
+        this.restsUntil = clock.getAsLong();
     }
 
     /** Whether there is something to remove; not at once after the last time. */
     public boolean isDue() {
         return store.hidden().isThere()
-                && System.nanoTime() - restsUntil >= 0
+                && clock.getAsLong() - restsUntil >= 0
                 // Of whole runs RocksDB compacts all, whatever range it is given.
                 && !store.reopenable().isCompactedBySize();
     }
@@ -55,20 +65,13 @@ public final class HiddenRows {
     void run(Database database) throws RocksDBException {
         HiddenNotice.Part part = store.hidden().take();
         if (part == null) return;
-        long began = System.nanoTime();
+        long began = clock.getAsLong();
         // Also after what cannot be read: reads of other rows tell of the part again.
         long rest = LONG_REST;
         try {
-            Long removed = isThere(part) ? remove(database, part) : null;
-            // Else it begins again as soon as a read tells of it.
-            if (removed == null || removed > 0) rest = REST * (System.nanoTime() - began);
-            if (removed == null || removed == 0) return;
-            logger.info(
-                    "Removed {} rows of a partition of {} that deletions hide",
-                    removed,
-                    store.name());
+            rest = isThere(part) ? remove(database, part, began) : rest(began);
         } finally {
-            restsUntil = System.nanoTime() + rest;
+            restsUntil = clock.getAsLong() + rest;
         }
     }
 
@@ -87,18 +90,41 @@ public final class HiddenRows {
         return rows == HiddenNotice.MANY / 2;
     }
 
-    /** How many it has removed; null if what hides them is gone, or has no room. */
-    private @Nullable Long remove(Database database, HiddenNotice.Part part)
+    private long rest(long began) {
+        return REST * (clock.getAsLong() - began);
+    }
+
+    /** How long to rest afterwards. */
+    private long remove(Database database, HiddenNotice.Part part, long began)
             throws RocksDBException {
         HiddenKeys hidden = hidden(part);
-        if (hidden.isEmpty()) return null;
-        // What hides them, and whatever is not in a file.
-        database.flush();
-        List<String> files =
-                SupersededRanges.rewritten(database.dataFiles(), part.from(), part.to());
-        if (!held.haveRoom(database, files)
-                || !held.areWhole(database, files, held.pacing(database.compactions.stopped())))
-            return 0L;
+        // What hides them is gone, or has no room in memory.
+        if (hidden.isEmpty()) return rest(began);
+        // Before the flush, of which a compaction may come that takes room.
+        try (UnfinishedMerges.Taken room = held.reserve(database, files(database, part))) {
+            if (room == null) return PurgeSchedule.REST_NANOS;
+            // What hides them, and whatever is not in a file.
+            database.flush();
+            List<String> files = files(database, part);
+            if (!held.areWhole(database, files, held.pacing(database.compactions.stopped())))
+                return LONG_REST;
+            long removed = rewrite(database, part, hidden);
+            if (removed == 0) return LONG_REST;
+            logger.info(
+                    "Removed {} rows of a partition of {} that deletions hide",
+                    removed,
+                    store.name());
+            return rest(began);
+        }
+    }
+
+    private static List<String> files(Database database, HiddenNotice.Part part) {
+        return SupersededRanges.rewritten(database.dataFiles(), part.from(), part.to());
+    }
+
+    /** How many it has removed. */
+    private long rewrite(Database database, HiddenNotice.Part part, HiddenKeys hidden)
+            throws RocksDBException {
         Reconciler reconciler = store.reconciler();
         long before = reconciler.removed();
         hidden.hide();

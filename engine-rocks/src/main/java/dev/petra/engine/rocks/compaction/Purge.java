@@ -164,40 +164,64 @@ public final class Purge {
                 boolean whole = round.wantsWhole() && schedule.isWholeDue();
                 if (!whole || permission.gcBefore() == 0) return;
             }
-            if (background && !canBeRewritten(database)) return;
-            long started = System.nanoTime();
-            long before = store.reconciler().purged();
-            // What is done is done from here on.
-            if (!background) schedule.forgetResume();
-            boolean purged = purge(database, background, background, pace);
-            byte[] reached = null;
-            for (int attempts = 1; !purged; attempts++) {
-                if (background) return;
-                awaitStreams(pace);
-                permission.clock(database);
-                if (permission.gcBeforeOfHost() == 0) {
-                    logger.info(
-                            "{} is compacted without the rest of its purge, which is forbidden by"
-                                    + " now",
-                            store.name());
-                    compactOnly(database, pace);
-                    return;
-                }
-                if (!Arrays.equals(reached, schedule.resumeAt())) attempts = 0;
-                reached = schedule.resumeAt();
-                if (attempts == MOST_ATTEMPTS) throw keptFromItsEnd();
-                purged = purge(database, false, true, pace);
-            }
-            logger.info(
-                    "Purged {} in {} ms: {} deletions and expired values removed",
-                    store.name(),
-                    TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - started),
-                    store.reconciler().purged() - before);
+            if (background) purgeAllIfPossible(database, pace);
+            else purgeAll(database, false, pace);
         } finally {
             phase = Phase.IDLE;
             done = 0;
             running.unlock();
         }
+    }
+
+    /** If all files can be read, and the disk has room for what they become. */
+    private void purgeAllIfPossible(Database database, Pacer pace) throws RocksDBException {
+        phase = Phase.PURGING;
+        List<String> names = database.dataFiles().stream().map(LiveFileMetaData::fileName).toList();
+        try (UnfinishedMerges.Taken room = reserve(database, names)) {
+            if (room != null
+                    && held.areWhole(database, names, held.pacing(database.compactions.stopped())))
+                purgeAll(database, true, pace);
+            else schedule.rest();
+        }
+    }
+
+    /** By size, all files become others at once; else a slice after another, which needs little. */
+    private UnfinishedMerges.@Nullable Taken reserve(Database database, List<String> names)
+            throws RocksDBException {
+        return store.reopenable().isCompactedBySize()
+                ? held.reserve(database, names)
+                : UnfinishedMerges.reserve(store.directory(), 0);
+    }
+
+    private void purgeAll(Database database, boolean background, Pacer pace)
+            throws RocksDBException {
+        long started = System.nanoTime();
+        long before = store.reconciler().purged();
+        // What is done is done from here on.
+        if (!background) schedule.forgetResume();
+        boolean purged = purge(database, background, background, pace);
+        byte[] reached = null;
+        for (int attempts = 1; !purged; attempts++) {
+            if (background) return;
+            awaitStreams(pace);
+            permission.clock(database);
+            if (permission.gcBeforeOfHost() == 0) {
+                logger.info(
+                        "{} is compacted without the rest of its purge, which is forbidden by now",
+                        store.name());
+                compactOnly(database, pace);
+                return;
+            }
+            if (!Arrays.equals(reached, schedule.resumeAt())) attempts = 0;
+            reached = schedule.resumeAt();
+            if (attempts == MOST_ATTEMPTS) throw keptFromItsEnd();
+            purged = purge(database, false, true, pace);
+        }
+        logger.info(
+                "Purged {} in {} ms: {} deletions and expired values removed",
+                store.name(),
+                TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - started),
+                store.reconciler().purged() - before);
     }
 
     /** Merges all there is, and removes what the filter may remove meanwhile. */
@@ -231,18 +255,6 @@ public final class Purge {
                         + " times and was kept from its end each time, as by a stream or because"
                         + " less might be purged than when it began. Its log has the reasons."
                         + " Repeat it later.");
-    }
-
-    /** Whether all files can be read, and the disk has room for what they become. */
-    private boolean canBeRewritten(Database database) throws RocksDBException {
-        phase = Phase.PURGING;
-        List<String> names = database.dataFiles().stream().map(LiveFileMetaData::fileName).toList();
-        // By size, all of them become others at once; else a slice after another.
-        boolean fits = !store.reopenable().isCompactedBySize() || held.haveRoom(database, names);
-        if (fits && held.areWhole(database, names, held.pacing(database.compactions.stopped())))
-            return true;
-        schedule.rest();
-        return false;
     }
 
     /** Whether a partition's deletion may hide what only a purge of all of the table removes. */

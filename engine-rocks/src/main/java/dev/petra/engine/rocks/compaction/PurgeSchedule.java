@@ -14,7 +14,7 @@ import org.rocksdb.RocksDBException;
  * has it from one process to the next: "when the interval began [where to resume]".
  */
 final class PurgeSchedule {
-    private static final long REST_NANOS = TimeUnit.MINUTES.toNanos(10);
+    static final long REST_NANOS = TimeUnit.MINUTES.toNanos(10);
 
     private final StoreContext store;
     private final PurgePermission permission;

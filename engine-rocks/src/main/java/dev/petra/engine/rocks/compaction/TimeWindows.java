@@ -73,17 +73,20 @@ public final class TimeWindows {
             List<LiveFileMetaData> files = database.dataFiles();
             if (!learn(database, files)) return;
             List<String> picked = pick(levelZero(files), window, settings);
-            if (picked.isEmpty() || !held.haveRoom(database, picked)) return;
-            if (!held.areWhole(database, picked, database.compactions::isClosing)) {
-                // Others are merged without it.
-                if (held.isDamaged(picked)) continue;
-                return;
-            }
-            Reconciler.purgeNothingHere();
-            try {
-                if (held.compact(database, picked, 0, 0) == null) return;
-            } finally {
-                Reconciler.purgeNowhere();
+            if (picked.isEmpty()) return;
+            try (UnfinishedMerges.Taken room = held.reserve(database, picked)) {
+                if (room == null) return;
+                if (!held.areWhole(database, picked, database.compactions::isClosing)) {
+                    // Others are merged without it.
+                    if (held.isDamaged(picked)) continue;
+                    return;
+                }
+                Reconciler.purgeNothingHere();
+                try {
+                    if (held.compact(database, picked, 0, 0) == null) return;
+                } finally {
+                    Reconciler.purgeNowhere();
+                }
             }
             seen = files(database);
         }

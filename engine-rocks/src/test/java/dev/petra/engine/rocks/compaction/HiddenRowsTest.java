@@ -19,10 +19,13 @@ import dev.petra.engine.rocks.read.ReadContext;
 import java.nio.ByteBuffer;
 import java.util.Arrays;
 import java.util.List;
+import java.util.Map;
 import java.util.Random;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicLong;
 import org.apache.cassandra.db.ClusteringBound;
 import org.apache.cassandra.db.Slice;
 import org.apache.cassandra.db.Slices;
@@ -379,6 +382,38 @@ class HiddenRowsTest extends PurgeFixture {
         assertThatThrownBy(() -> removal.run(database())).isInstanceOf(CorruptStoreException.class);
         Tables.context(store).hidden().met(null, part);
         assertThat(removal.isDue()).isFalse();
+    }
+
+    /** An hour would be too long: another merge may end in a moment. */
+    @Test
+    @SuppressWarnings("try") // the other merge is counted, not used
+    void whatHasNoRoomOnTheDiskIsTriedAgainSoon() throws RocksDBException {
+        table = table("LeveledCompactionStrategy', 'enabled': 'false");
+        open();
+        fill("a", 4_000);
+        settle();
+        store.write(
+                young("a", 2).deleteRange(Slice.make(table.from(3_999), table.to(2_000))).build());
+        Tables.text(store.read(table.key("a"), Slices.ALL, table.all(), false));
+        HiddenNotice notice = Tables.context(store).hidden();
+        HiddenNotice.Part part = notice.take();
+        assertThat(part).isNotNull();
+        int entries = entries();
+        Map<String, Long> files = files();
+        AtomicLong clock = new AtomicLong();
+        HiddenRows removal = new HiddenRows(Tables.context(store), held, clock::get);
+        notice.met(null, part);
+        try (UnfinishedMerges.Taken other = UnfinishedMerges.begin(directory, Long.MAX_VALUE / 2)) {
+            removal.run(database());
+        }
+        // Not even a flush.
+        assertThat(files()).isEqualTo(files);
+        notice.met(null, part);
+        assertThat(removal.isDue()).isFalse();
+        clock.addAndGet(TimeUnit.MINUTES.toNanos(11));
+        assertThat(removal.isDue()).isTrue();
+        removal.run(database());
+        assertThat(entries()).isLessThan(entries - 1_900);
     }
 
     private Slice randomSlice(Random random) {

@@ -39,14 +39,17 @@ class UnfinishedMergesTest {
 
     private void fill(TableStore store) {
         Random random = new Random(1);
-        byte[] value = new byte[8 << 10];
-        for (int i = 0; i < 16 * 128; i++) {
+        // Small: RocksDB says how much it has read after each 1,000 entries.
+        byte[] value = new byte[1 << 10];
+        for (int i = 0; i < 16 * 1024; i++) {
             random.nextBytes(value);
             PartitionUpdate.SimpleBuilder update = Tables.update(table, i);
             update.row().add("v", ByteBuffer.wrap(value.clone()));
             store.write(update.build());
         }
         store.flush();
+        // To one file: of many, all would be read ahead at once.
+        store.compact(List.of());
     }
 
     @Test
@@ -59,11 +62,14 @@ class UnfinishedMergesTest {
         try (StorageEngine engine = Tables.engine()) {
             TableStore store = open(engine);
             assertThat(UnfinishedMerges.on(disk)).isZero();
-            engine.compactionThroughput(MIB);
+            engine.compactionThroughput(2 * MIB);
             CompletableFuture<Void> compact =
                     CompletableFuture.runAsync(() -> store.compact(List.of()));
             Tables.await("the compaction", () -> UnfinishedMerges.on(disk) > 8 * MIB);
             assertThat(UnfinishedMerges.on(Files.getFileStore(Path.of("/proc")))).isZero();
+            Tables.await(
+                    "the part that is read",
+                    () -> UnfinishedMerges.on(disk) < 6 * MIB && UnfinishedMerges.on(disk) > MIB);
             engine.compactionThroughput(Long.MAX_VALUE);
             compact.get(2, TimeUnit.MINUTES);
             Tables.await("the end", () -> UnfinishedMerges.on(disk) == 0);
@@ -76,10 +82,29 @@ class UnfinishedMergesTest {
         FileStore disk = Files.getFileStore(directory);
         Path gone = directory.resolve("gone");
         try (StorageEngine engine = Tables.engine()) {
-            try (UnfinishedMerges.OfFiles first = UnfinishedMerges.begin(directory, 5);
-                    UnfinishedMerges.OfFiles second = UnfinishedMerges.begin(directory, 5);
-                    UnfinishedMerges.OfFiles dropped = UnfinishedMerges.begin(gone, 7)) {
+            try (UnfinishedMerges.Taken first = UnfinishedMerges.begin(directory, 5);
+                    UnfinishedMerges.Taken second = UnfinishedMerges.begin(directory, 5);
+                    UnfinishedMerges.Taken dropped = UnfinishedMerges.begin(gone, 7)) {
                 assertThat(UnfinishedMerges.on(disk)).isEqualTo(10);
+            }
+            assertThat(UnfinishedMerges.on(disk)).isZero();
+        }
+    }
+
+    /** By RocksDB or as files: whatever of it has begun. */
+    @Test
+    @SuppressWarnings("try") // the merges are counted, not used, and the engine loads RocksDB
+    void whatIsReservedForAMergeCountsOnce() throws IOException, RocksDBException {
+        FileStore disk = Files.getFileStore(directory);
+        try (StorageEngine engine = Tables.engine()) {
+            try (UnfinishedMerges.Taken room = UnfinishedMerges.reserve(directory, 8)) {
+                assertThat(UnfinishedMerges.on(disk)).isEqualTo(8);
+                try (UnfinishedMerges.Taken merge = UnfinishedMerges.begin(directory, 5)) {
+                    assertThat(UnfinishedMerges.on(disk)).isEqualTo(8);
+                }
+                try (UnfinishedMerges.Taken merge = UnfinishedMerges.begin(directory, 9)) {
+                    assertThat(UnfinishedMerges.on(disk)).isEqualTo(9);
+                }
             }
             assertThat(UnfinishedMerges.on(disk)).isZero();
         }

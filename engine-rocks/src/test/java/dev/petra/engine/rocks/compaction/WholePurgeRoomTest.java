@@ -4,11 +4,14 @@ package dev.petra.engine.rocks.compaction;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.petra.engine.conformance.TestTable;
+import dev.petra.engine.rocks.Logged;
 import dev.petra.engine.rocks.SmallDisk;
 import dev.petra.engine.rocks.Tables;
+import dev.petra.engine.rocks.db.Database;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.List;
 import org.apache.cassandra.utils.FBUtilities;
 import org.junit.jupiter.api.Test;
 import org.rocksdb.RocksDBException;
@@ -24,7 +27,7 @@ class WholePurgeRoomTest extends PurgeFixture {
     @Test
     void aTableIsPurgedInTheBackgroundOnceThereIsRoomForIt() throws IOException, RocksDBException {
         try (SmallDisk disk = SmallDisk.mount(directory, "96m")) {
-            fill();
+            fill(1);
             Path other = disk.directory().resolve("other");
             fillDisk(other, sum(files()) / 2);
             purgeAll();
@@ -42,10 +45,10 @@ class WholePurgeRoomTest extends PurgeFixture {
     void aTableIsNotPurgedIntoTheRoomThatAMergeOfAnotherTakes()
             throws IOException, RocksDBException {
         try (SmallDisk disk = SmallDisk.mount(directory, "96m")) {
-            fill();
+            fill(1);
             long free = Files.getFileStore(disk.directory()).getUsableSpace();
             long left = sum(files()) / 2;
-            try (UnfinishedMerges.OfFiles other =
+            try (UnfinishedMerges.Taken other =
                     UnfinishedMerges.begin(disk.directory(), free - left)) {
                 purgeAll();
                 assertThat(entries()).isGreaterThanOrEqualTo(KEYS);
@@ -55,13 +58,45 @@ class WholePurgeRoomTest extends PurgeFixture {
         }
     }
 
-    private void fill() {
+    /** One that has looked, and not begun, has its room already. */
+    @Test
+    void twoTablesDoNotFindTheSameRoom() throws IOException, RocksDBException {
+        try (SmallDisk disk = SmallDisk.mount(directory, "96m")) {
+            fill(1);
+            DataFiles first = held;
+            Database database = database();
+            List<String> files = List.copyOf(files().keySet());
+            fill(2);
+            List<String> others = List.copyOf(files().keySet());
+            fillDisk(disk.directory().resolve("other"), sum(files()) * 11 / 10);
+            try (UnfinishedMerges.Taken room = first.reserve(database, files)) {
+                assertThat(room).isNotNull();
+                List<String> logged =
+                        Logged.by(
+                                DataFiles.class,
+                                () -> {
+                                    try {
+                                        assertThat(held.reserve(database(), others)).isNull();
+                                    } catch (RocksDBException e) {
+                                        throw new AssertionError(e);
+                                    }
+                                });
+                // There is nothing to be done about it.
+                assertThat(logged).singleElement().asString().doesNotContain("Free space");
+            }
+            try (UnfinishedMerges.Taken room = held.reserve(database(), others)) {
+                assertThat(room).isNotNull();
+            }
+        }
+    }
+
+    private void fill(int generation) {
         table =
                 TestTable.of(
                         "CREATE TABLE t (k int PRIMARY KEY, v text) WITH gc_grace_seconds = 3600"
                                 + " AND compression = {'enabled': 'false'} AND compaction ="
                                 + " {'class': 'UnifiedCompactionStrategy'}");
-        open();
+        open(generation);
         for (int k = 0; k < KEYS; k++)
             store.write(table.update(k).at(1).row().set("v", noise(k)).build());
         long aYearAgo = FBUtilities.nowInSeconds() - 365L * 24 * 3600;
