@@ -31,6 +31,8 @@ import org.apache.cassandra.schema.TableId;
 import org.apache.cassandra.schema.TableMetadata;
 import org.apache.cassandra.service.snapshot.SnapshotManifest;
 import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * Where the stores of one table lie.
@@ -43,12 +45,14 @@ import org.jspecify.annotations.Nullable;
  *   &lt;table directory&gt;/rocksdb/KEEP                       do not delete: see {@link #KEEP}
  *   &lt;table directory&gt;/rocksdb/this_table_needs_Petra…db  see {@link StoreGuard}
  *   &lt;table directory&gt;/snapshots/&lt;tag&gt;/rocksdb/           the same layout once more, one generation
- *   &lt;table directory elsewhere&gt;/PETRA_STORE               see {@link StoreMarker}
+ *   &lt;table directory&gt;/PETRA_STORE                         see {@link StoreMarker}; mostly elsewhere
  * </pre>
  *
  * <p>A snapshot is restored by putting its {@code rocksdb} in the place of the table's.
  */
 public final class StoreLocation {
+    private static final Logger logger = LoggerFactory.getLogger(StoreLocation.class);
+
     /** The folder in the table's directory. */
     public static final String NAME = "rocksdb";
 
@@ -269,8 +273,6 @@ public final class StoreLocation {
      * Has the table's other directories say that the store is here, by {@link StoreMarker}, and
      * this one if the folder is on a disk of its own, which may be missing as well. To be called
      * before the first generation, and at each start.
-     *
-     * @throws FSReadError if nobody can tell which disk that is
      */
     public void mark(TableId id) {
         List<Path> marked = new ArrayList<>(others);
@@ -283,7 +285,14 @@ public final class StoreLocation {
         try {
             return !Files.getFileStore(root).equals(Files.getFileStore(tableDirectory));
         } catch (IOException e) {
-            throw new FSReadError(e, root.toString());
+            // A marker too many does no harm, and one that is missing stops nothing.
+            logger.warn(
+                    "Nobody can tell whether {} is on a disk of its own; {} is written as if it"
+                            + " were",
+                    root,
+                    tableDirectory.resolve(StoreMarker.NAME),
+                    e);
+            return true;
         }
     }
 

@@ -38,7 +38,7 @@ public final class StoreMarker {
 
     /** What else goes with a store that an operator moves away, as messages say it. */
     public static final String WITH_MARKERS =
-            "with the files " + NAME + " that other data directories have of the table";
+            "with the files " + NAME + " that the table's data directories have";
 
     private static final String ID = "table_id=";
     private static final String STORE = "store=";

@@ -100,24 +100,28 @@ public final class SchemaHooks {
         else cannotBeRead(table, store);
     }
 
-    /**
-     * What is left in an engine may be on a missing disk, or in a directory that is passed over:
-     * the SSTables are not all of the data.
-     */
     private static void refuseIfMissing(ColumnFamilyStore cfs) {
-        TableMetadata table = cfs.metadata();
         List<Path> directories = TableRegistry.directories(cfs);
         String missing;
         try {
-            missing = StoreLocation.hidden(directories, table);
-            if (missing == null)
-                missing = StoreMarker.missing(directories, table.id, table.toString());
+            missing = missing(directories, cfs.metadata());
         } catch (RuntimeException | FSError e) {
             if (!StorageService.instance.isDaemonSetupCompleted()) throw e;
             logger.error("It is not known whether data of table {} is missing", cfs, e);
             return;
         }
         if (missing != null) refuse(missing);
+    }
+
+    /**
+     * What is left in an engine may be on a missing disk, or in a directory that is passed over:
+     * the SSTables are not all of the data.
+     */
+    static @Nullable String missing(List<Path> directories, TableMetadata table) {
+        String hidden = StoreLocation.hidden(directories, table);
+        return hidden != null
+                ? hidden
+                : StoreMarker.missing(directories, table.id, table.toString());
     }
 
     private static void bringBack(ColumnFamilyStore cfs) {

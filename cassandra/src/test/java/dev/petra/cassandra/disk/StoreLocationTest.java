@@ -14,6 +14,7 @@ import java.util.List;
 import org.apache.cassandra.db.DisallowedDirectories;
 import org.apache.cassandra.io.FSReadError;
 import org.apache.cassandra.io.util.File;
+import org.apache.cassandra.schema.TableId;
 import org.apache.cassandra.service.snapshot.SnapshotManifest;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -134,5 +135,16 @@ class StoreLocationTest {
         } finally {
             DisallowedDirectories.clearUnwritableUnsafe();
         }
+    }
+
+    /** A guard that fails keeps no table from being used. */
+    @Test
+    void whereNobodyCanTellTheDiskOfTheFolderItIsMarked() throws IOException {
+        Path table = Files.createDirectories(temp.resolve("t"));
+        Path root = table.resolve("rocksdb");
+        Files.createSymbolicLink(root, root);
+        new StoreLocation(table, Disk.REAL)
+                .mark(TableId.fromString("11111111-2222-3333-4444-555555555555"));
+        assertThat(table.resolve(StoreMarker.NAME)).content().contains("store=" + root);
     }
 }

@@ -20,6 +20,8 @@ import dev.petra.cassandra.table.Truncation;
 import dev.petra.engine.EngineSettings;
 import dev.petra.engine.StorageEngine;
 import dev.petra.engine.TableStore;
+import java.io.IOException;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
@@ -122,5 +124,18 @@ class SchemaHooksTest {
         assertThat(dropped).isEqualTo(1);
         assertThat(tracker.getView().flushingMemtables).isEmpty();
         assertThat(table.resolve(StoreLocation.NAME)).doesNotExist();
+    }
+
+    /** Where the schema does not name the engine, as while a migration out of it lasts. */
+    @Test
+    void whatAnEngineHasLeftInADirectoryThatIsPassedOverIsMissing() throws IOException {
+        TableMetadata metadata = TestTables.table("CREATE TABLE t (p int PRIMARY KEY)");
+        Path hidden = table.resolve(metadata.getTableDirectoryName());
+        Path used = Files.createDirectories(table.resolve("t"));
+        Files.createDirectories(hidden);
+        assertThat(SchemaHooks.missing(List.of(used), metadata)).isNull();
+        Files.createDirectory(hidden.resolve(StoreLocation.NAME));
+        assertThat(SchemaHooks.missing(List.of(used), metadata))
+                .contains(hidden.toString(), used.toString());
     }
 }

@@ -45,8 +45,9 @@ final class StoreSearch {
     private static final String GUARD = "this_table_needs_Petra_which_was_not_loaded.db";
 
     /**
-     * In a table's folder on each data directory but the one with its store: says so where that one
-     * is missing. It goes with the last generation. The same name as in the plugin jar.
+     * In a table's folder on each data directory but the one with its store, and there too if the
+     * store is on another disk: says so where that one is missing. It goes with the last
+     * generation. The same name as in the plugin jar.
      */
     private static final String MARKER = "PETRA_STORE";
 
