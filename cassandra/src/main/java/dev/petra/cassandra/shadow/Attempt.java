@@ -260,9 +260,17 @@ class Attempt {
                 command.isReversed());
     }
 
+    /**
+     * For how long sides may be read, in nanoseconds: behind that the clock may be later than what
+     * they are read as of.
+     */
+    static long mostNanos(long timeoutNanos) {
+        return Math.min(timeoutNanos, TimeUnit.SECONDS.toNanos(AHEAD_SECONDS - 1));
+    }
+
     /** Whether sides may be read on: for so long from now, while the copy and the node last. */
-    static BooleanSupplier isInTime(ShadowCopy copy, long nanos) {
-        long deadline = System.nanoTime() + nanos;
+    static BooleanSupplier isInTime(ShadowCopy copy, long timeoutNanos) {
+        long deadline = System.nanoTime() + mostNanos(timeoutNanos);
         return () -> System.nanoTime() - deadline < 0 && !copy.isOver() && !Shadows.areStopped();
     }
 

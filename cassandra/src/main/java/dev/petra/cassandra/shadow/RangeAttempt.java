@@ -112,13 +112,9 @@ class RangeAttempt {
                         RowFilter.none(),
                         DataLimits.NONE,
                         range);
-        // Behind that the clock may be later than what both are read as of.
         BooleanSupplier isInTime =
                 Attempt.isInTime(
-                        copy,
-                        Math.min(
-                                DatabaseDescriptor.getRangeRpcTimeout(TimeUnit.NANOSECONDS),
-                                TimeUnit.SECONDS.toNanos(Attempt.AHEAD_SECONDS - 1)));
+                        copy, DatabaseDescriptor.getRangeRpcTimeout(TimeUnit.NANOSECONDS));
         try (ReadExecutionController reading = controller(whole);
                 Partitions ofTable = new Partitions(ofTable(whole, reading), false);
                 Partitions ofShadow =

@@ -55,7 +55,7 @@ public abstract class TableComparison {
     /** Why a partition could not be compared. */
     enum Reason {
         WRITTEN("written in each attempt"),
-        TOO_LONG("could not be read within read_request_timeout"),
+        TOO_LONG("could not be read within read_request_timeout and four seconds"),
         UNDECIDED(
                 "differ only as Cassandra's replicas may, by what is not newer than a deletion past"
                         + " gc_grace_seconds, by since when an expired cell is gone, by the second"

@@ -17,6 +17,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.UUID;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
 import org.apache.cassandra.db.ColumnFamilyStore;
@@ -311,6 +312,15 @@ class AttemptTest {
         Attempt attempt = attempt(all("k"));
         assertThat(attempt.run()).isEqualTo(Comparison.Outcome.TOO_LONG);
         assertThat(attempt.isOfOneMoment()).isFalse();
+    }
+
+    /** What was read for longer was compared, and never counted: the clock had passed its time. */
+    @Test
+    void noSideIsReadForLongerThanTheTimeItIsReadAsOf() {
+        long second = TimeUnit.SECONDS.toNanos(1);
+        assertThat(Attempt.mostNanos(2 * second)).isEqualTo(2 * second);
+        assertThat(Attempt.mostNanos(15 * second))
+                .isEqualTo((Attempt.AHEAD_SECONDS - 1) * second);
     }
 
     @Test

@@ -258,7 +258,9 @@ class TableComparisonTest {
         assertThat(comparison.equal()).isEqualTo(1);
         assertThat(comparison.notComparable()).isEqualTo(1);
         assertThat(comparison.notComparableBecause())
-                .isEqualTo("1 could not be read within read_request_timeout; partition keys: k1");
+                .isEqualTo(
+                        "1 could not be read within read_request_timeout and four seconds;"
+                                + " partition keys: k1");
         // Three times, and three times at the end.
         assertThat(attempts).isEqualTo(6);
     }
