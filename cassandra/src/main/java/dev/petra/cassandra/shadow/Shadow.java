@@ -45,7 +45,7 @@ public final class Shadow {
 
     private static final long ROOM_NANOS = TimeUnit.SECONDS.toNanos(1);
 
-    /** How long a copy must have lasted for its end to count as the first fault. */
+    /** How long one that had caught up must have lasted for its end to count as the first fault. */
     private static final Duration LASTED = Duration.ofHours(1);
 
     final ColumnFamilyStore cfs;
@@ -585,7 +585,9 @@ public final class Shadow {
     private void retire(ShadowCopy over) {
         copy = null;
         ShadowStore.End end = over.end();
-        if (System.nanoTime() - beganAt > LASTED.toNanos()) rest = FIRST_REST;
+        // One that never caught up would read all of the table again, each half a minute.
+        if (over.hasEverCaughtUp() && System.nanoTime() - beganAt > LASTED.toNanos())
+            rest = FIRST_REST;
         if (end != null && end.isFault()) rest(end.reason());
         else state = DROPPED_OUT + ": " + (end == null ? "" : end.reason());
         cfs.getTracker().unsubscribe(over);

@@ -118,6 +118,7 @@ final class ShadowCopy extends ShadowStore implements INotificationConsumer {
     private boolean watching;
     private volatile long arrivals;
     private volatile boolean caughtUp;
+    private volatile boolean everCaughtUp;
 
     /** Whether a successor of it is the table's store, and nothing is copied any more. */
     private volatile boolean handedOver;
@@ -174,6 +175,11 @@ final class ShadowCopy extends ShadowStore implements INotificationConsumer {
      */
     boolean isCaughtUp() {
         return caughtUp && !isOver() && !Shadows.isShrinking(cfs);
+    }
+
+    /** Whether it was caught up at any time since it began, or went on after a restart. */
+    boolean hasEverCaughtUp() {
+        return everCaughtUp;
     }
 
     /** How often something came to the table that is no write. */
@@ -318,7 +324,7 @@ final class ShadowCopy extends ShadowStore implements INotificationConsumer {
         toCopy.addAll(left);
         nextKey = firstNextKey;
         counted = true;
-        caughtUp = toCopy.isEmpty();
+        if (toCopy.isEmpty()) catchUp();
     }
 
     /**
@@ -463,7 +469,7 @@ final class ShadowCopy extends ShadowStore implements INotificationConsumer {
             first = toCopy.peek();
             if (first == null) {
                 if (counted && !caughtUp && !isOver()) {
-                    caughtUp = true;
+                    catchUp();
                     logger.info("The shadow of {} has caught up", name);
                 }
                 return SOON;
@@ -486,6 +492,11 @@ final class ShadowCopy extends ShadowStore implements INotificationConsumer {
             if (toCopy.remove(first)) first.release();
         }
         return Duration.ZERO;
+    }
+
+    private void catchUp() {
+        everCaughtUp = true;
+        caughtUp = true;
     }
 
     private boolean isHalted() {

@@ -143,6 +143,31 @@ class ShadowTest {
         }
     }
 
+    /** As of an SSTable that cannot be read: all before it is copied each time. */
+    @Test
+    void onlyACopyThatHadCaughtUpHasTheNextOneSoon() {
+        HollowShadow.begin(cfs, cfs.metadata());
+        Shadow shadow = new Shadow(cfs, factory, null);
+        assertRest(shadow, copy(), 30);
+        assertRest(shadow, copy(), 60);
+        assertRest(shadow, copy(), 120);
+        ShadowCopy caughtUp = copy();
+        caughtUp.resume(List.of(), null);
+        assertRest(shadow, caughtUp, 30);
+        assertRest(shadow, copy(), 60);
+    }
+
+    /** What comes of a fault after two hours. */
+    private static void assertRest(Shadow shadow, ShadowCopy copy, int seconds) {
+        HollowShadow.has(shadow, copy);
+        Hollow.set(
+                shadow, Shadow.class, "beganAt", System.nanoTime() - TimeUnit.HOURS.toNanos(2));
+        copy.fault("on purpose");
+        assertThat(shadow.step()).isEqualTo(ShadowCopy.SOON);
+        assertThat(shadow.state())
+                .isEqualTo("dropped out, again in " + seconds + " s: on purpose");
+    }
+
     private void findDifference(Shadow shadow, ShadowCopy of) {
         shadow.results.count(
                 of,
