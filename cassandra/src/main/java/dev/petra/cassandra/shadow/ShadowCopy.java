@@ -45,6 +45,7 @@ import org.apache.cassandra.io.sstable.format.SSTableReader;
 import org.apache.cassandra.notifications.INotification;
 import org.apache.cassandra.notifications.INotificationConsumer;
 import org.apache.cassandra.notifications.InitialSSTableAddedNotification;
+import org.apache.cassandra.notifications.MemtableSwitchedNotification;
 import org.apache.cassandra.notifications.SSTableAddedNotification;
 import org.apache.cassandra.notifications.SSTableListChangedNotification;
 import org.apache.cassandra.notifications.TruncationNotification;
@@ -401,11 +402,20 @@ final class ShadowCopy extends ShadowStore implements INotificationConsumer {
             else if (notification instanceof SSTableListChangedNotification changed)
                 changed(changed);
             else if (notification instanceof TruncationNotification) end("the table was truncated");
+            else if (notification instanceof MemtableSwitchedNotification) switched();
         } catch (RuntimeException | Error e) {
             // Whoever changes the table has nothing to do with it.
             logger.error("The shadow of {} cannot follow a change of the table", name, e);
             fault("it cannot follow a change of the table: " + e.getMessage());
         }
+    }
+
+    /**
+     * Whoever switched it: a flush by another thread may have, while the one that is to end the
+     * switch waits for a change of the schema.
+     */
+    private void switched() {
+        if (cfs.getCurrentMemtable() instanceof EngineMemtable) memtableSwitch.end();
     }
 
     /** All that is in it was written since writes go to both. */

@@ -56,6 +56,7 @@ import org.apache.cassandra.io.sstable.format.SSTableReader;
 import org.apache.cassandra.io.sstable.format.SSTableWriter;
 import org.apache.cassandra.io.sstable.metadata.MetadataCollector;
 import org.apache.cassandra.io.util.File;
+import org.apache.cassandra.notifications.MemtableSwitchedNotification;
 import org.apache.cassandra.notifications.SSTableAddedNotification;
 import org.apache.cassandra.notifications.SSTableListChangedNotification;
 import org.apache.cassandra.schema.TableId;
@@ -844,6 +845,28 @@ class ShadowCopyTest {
         assertThat(copy.isOver()).isFalse();
         // Nor does what comes later.
         Doubled.begin(copy, write()).end();
+    }
+
+    /** Whoever is to end the switch may wait for a change of the schema meanwhile. */
+    @Test
+    void aLateWriteWaitsNoLongerThanUntilTheMemtableIsTheEngines() throws Exception {
+        copy.doubled(deletion(11), 0);
+        copy.lookFirst();
+        copy.beginSwitch();
+        CompletableFuture<Void> begun =
+                CompletableFuture.runAsync(() -> Doubled.begin(copy, write()).end());
+        while (late.reason() == null) TimeUnit.MILLISECONDS.sleep(1);
+        MemtableSwitchedNotification switched =
+                new MemtableSwitchedNotification(noMemtable(), noMemtable());
+        memtables(List.of(), memtable(true));
+        copy.handleNotification(switched, tracker);
+        TimeUnit.MILLISECONDS.sleep(100);
+        assertThat(begun).isNotDone();
+        memtables(List.of(), memtable(EngineMemtable.class, () -> true));
+        copy.handleNotification(switched, tracker);
+        // Sooner than it would have waited in vain.
+        begun.get(20, TimeUnit.SECONDS);
+        assertThat(copy.isOver()).isFalse();
     }
 
     @Test
