@@ -74,7 +74,7 @@ final class CopySource {
         return sstable.descriptor.baseFile().toPath();
     }
 
-    /** Whether it came after the copy's first moment. */
+    /** Whether it came after the copy's first moment, or a compaction of then may not know it. */
     boolean isLater() {
         return isLater;
     }

@@ -34,11 +34,13 @@ import org.jspecify.annotations.Nullable;
  * {@link PurgeRules#doubt}.) Both are noted when they come to the shadow, after they came to the
  * table, and whichever is noted second meets the other. What is noted second is noted after the
  * purge, so the deletion counts as purgeable then: the clock and the shortest grace since never go
- * back.
+ * back. ({@code docs/shadow-design.md} says in which case one is missed all the same.)
  *
  * <p>SSTables of the moment at which the copy began are as the table was at that moment: between
  * what is in them there is no such order. That is why {@link #copied} notes their deletions only.
- * Nothing was purged by then that had come to both: {@link ShadowCopy#watch}.
+ * Nothing was purged by then that had come to both: {@link ShadowCopy#watch}. And nothing is purged
+ * later over something in them: a compaction that begins after that moment knows them, and one that
+ * goes on then knows those of {@link SeenByCompactions}. The others are noted as written.
  *
  * <p>An expiring cell is a deletion of its timestamp: it hides what is older, is a tombstone of the
  * time of its write from its expiry on, and may be purged at once if its grace has passed by then.
@@ -136,12 +138,15 @@ final class LateWrites {
         return new Memory(grace, groups, new TreeMap<>(all.deletions), late);
     }
 
-    /** Before something of the SSTables of the copy's first moment goes to the shadow. */
+    /**
+     * Before something goes to the shadow that was in the table at the copy's first moment, and
+     * that each compaction of then takes into account.
+     */
     void copied(PartitionUpdate update, Moment now) {
         note(update, now, false);
     }
 
-    /** Before something goes to the shadow that came to the table after that moment. */
+    /** Before something else goes to the shadow. It is in the table. */
     void written(PartitionUpdate update, Moment now) {
         note(update, now, true);
     }

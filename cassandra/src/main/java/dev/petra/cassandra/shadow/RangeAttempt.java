@@ -113,8 +113,7 @@ class RangeAttempt {
                         DataLimits.NONE,
                         range);
         BooleanSupplier isInTime =
-                Attempt.isInTime(
-                        copy, DatabaseDescriptor.getRangeRpcTimeout(TimeUnit.NANOSECONDS));
+                Attempt.isInTime(copy, DatabaseDescriptor.getRangeRpcTimeout(TimeUnit.NANOSECONDS));
         try (ReadExecutionController reading = controller(whole);
                 Partitions ofTable = new Partitions(ofTable(whole, reading), false);
                 Partitions ofShadow =

@@ -88,6 +88,9 @@ public final class Shadow {
     private long roomFoundAt = System.nanoTime() - ROOM_NANOS;
     private long beganAt;
 
+    /** Of the next copy, while it waits for compactions. Only in a step. */
+    private @Nullable SeenByCompactions seen;
+
     /** Another shadow of the table, whose files go first. */
     private @Nullable Shadow predecessor;
 
@@ -488,6 +491,7 @@ public final class Shadow {
             now = null;
         }
         former.drop();
+        if (ended || promoted) forgetSeen();
         if (ended) return isDeleted() ? null : ShadowCopy.SOON;
         if (now == null) {
             Shadow other = predecessor;
@@ -506,8 +510,7 @@ public final class Shadow {
                 state = "waits: the table is leaving a storage engine, see petra.migrations";
                 return ShadowCopy.SOON;
             }
-            begin();
-            return Duration.ZERO;
+            return beginSeen();
         }
         // Nothing is copied any more, and the SSTables go soon.
         if (now.isHandedOver()) return ShadowCopy.SOON;
@@ -540,7 +543,32 @@ public final class Shadow {
                 : folder.lackOfRoom(bytes + DatabaseDescriptor.getMinFreeSpacePerDriveInBytes());
     }
 
-    private void begin() {
+    /**
+     * Begins a copy when those compactions are over that had begun before: they may purge deletions
+     * over what has come since, which the copy would have.
+     */
+    private Duration beginSeen() {
+        SeenByCompactions next = seen;
+        if (next == null) seen = next = SeenByCompactions.now(cfs);
+        if (!next.isSeenByAll()) {
+            state = "waits for compactions of the table that began before it";
+            return ShadowCopy.SOON;
+        }
+        try {
+            begin(next);
+        } finally {
+            forgetSeen();
+        }
+        return Duration.ZERO;
+    }
+
+    private void forgetSeen() {
+        SeenByCompactions last = seen;
+        seen = null;
+        if (last != null) last.stop();
+    }
+
+    private void begin(SeenByCompactions all) {
         state = "beginning";
         beganAt = System.nanoTime();
         ShadowCopy next = null;
@@ -563,7 +591,7 @@ public final class Shadow {
             copy = next;
             if (ended || Shadows.isShrinking(cfs))
                 next.end("the table was altered, truncated, cleaned up or scrubbed");
-            else next.begin();
+            else next.begin(all);
         } catch (RuntimeException | Error e) {
             logger.error("The shadow of {} cannot be made", name, e);
             String reason = "it cannot be made: " + e.getMessage();

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.cassandra.shadow;
 
+import com.google.common.collect.ImmutableList;
+import com.google.common.collect.Iterables;
 import dev.petra.cassandra.sstable.PartitionBatches;
 import dev.petra.cassandra.table.CompactionInfos;
 import dev.petra.cassandra.table.EngineMemtable;
@@ -342,16 +344,19 @@ final class ShadowCopy extends ShadowStore implements INotificationConsumer {
      * Finds what is to be copied. Called when writes go to both; blocks until those that began
      * before are over, and in SSTables.
      *
+     * @param seen what all compactions know that go on then: if there are any, others count as
+     *     {@linkplain CopySource#isLater later}
      * @throws IllegalStateException if some are in a memtable that Cassandra could not flush
      */
-    void begin() {
+    void begin(SeenByCompactions seen) {
         Keyspace.writeOrder.awaitNewBarrier();
         List<Memtable> before = writtenMemtables();
         cfs.forceBlockingFlush(ColumnFamilyStore.FlushReason.INTERNALLY_FORCED);
+        AtomicBoolean isCompacting = new AtomicBoolean();
         synchronized (this) {
             // Kept until they are copied. What changes later, this is told of when it is counted.
             try (ColumnFamilyStore.RefViewFragment now =
-                    cfs.selectAndReference(View.selectFunction(SSTableSet.CANONICAL))) {
+                    cfs.selectAndReference(view -> select(view, isCompacting))) {
                 // Cassandra flushes none again whose flush has failed, and tells only whoever has
                 // asked for that flush. Reads find it where it is until the node is restarted.
                 for (Memtable memtable : now.memtables)
@@ -366,11 +371,19 @@ final class ShadowCopy extends ShadowStore implements INotificationConsumer {
                         .forEach(
                                 sstable -> {
                                     accounted.add(sstable.descriptor);
-                                    toCopy.add(CopySource.of(sstable.ref(), false));
+                                    boolean isLater = isCompacting.get() && !seen.has(sstable);
+                                    toCopy.add(CopySource.of(sstable.ref(), isLater));
                                 });
             }
             counted = true;
         }
+    }
+
+    /** The SSTables of one moment, and whether any of them is being compacted then. */
+    private static List<SSTableReader> select(View view, AtomicBoolean isCompacting) {
+        List<SSTableReader> all = ImmutableList.copyOf(view.select(SSTableSet.CANONICAL));
+        isCompacting.set(Iterables.size(view.getUncompacting(all)) < all.size());
+        return all;
     }
 
     /**

@@ -103,7 +103,7 @@ final class ShadowFolder {
      *
      * @param path of its files, without the component
      * @param bytes of its content
-     * @param isLater whether it came after the copy's first moment
+     * @param isLater as {@link CopySource#isLater}
      */
     record Left(String path, long bytes, boolean isLater) {}
 

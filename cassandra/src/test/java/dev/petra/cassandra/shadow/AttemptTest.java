@@ -319,8 +319,7 @@ class AttemptTest {
     void noSideIsReadForLongerThanTheTimeItIsReadAsOf() {
         long second = TimeUnit.SECONDS.toNanos(1);
         assertThat(Attempt.mostNanos(2 * second)).isEqualTo(2 * second);
-        assertThat(Attempt.mostNanos(15 * second))
-                .isEqualTo((Attempt.AHEAD_SECONDS - 1) * second);
+        assertThat(Attempt.mostNanos(15 * second)).isEqualTo((Attempt.AHEAD_SECONDS - 1) * second);
     }
 
     @Test

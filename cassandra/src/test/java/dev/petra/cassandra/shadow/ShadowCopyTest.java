@@ -151,6 +151,16 @@ class ShadowCopyTest {
 
     /** Of these keys, which are in the order of their tokens. */
     private SSTableReader sstable(int number, boolean early, List<Integer> keys) {
+        List<PartitionUpdate> updates = new ArrayList<>();
+        for (int key : keys) {
+            PartitionUpdate.SimpleBuilder update = PartitionUpdate.simpleBuilder(TABLE, key);
+            update.row(1).add("v", 7);
+            updates.add(update.build());
+        }
+        return sstableOf(number, early, updates);
+    }
+
+    private SSTableReader sstableOf(int number, boolean early, List<PartitionUpdate> updates) {
         Descriptor descriptor =
                 new Descriptor(new File(directory), "ks", "t", new SequenceBasedSSTableId(number));
         try (SSTableWriter writer =
@@ -168,13 +178,10 @@ class ShadowCopyTest {
                         .addDefaultComponents(List.of())
                         .setSecondaryIndexGroups(List.of())
                         .build(new Untracked(), null)) {
-            for (int key : keys) {
-                PartitionUpdate.SimpleBuilder update = PartitionUpdate.simpleBuilder(TABLE, key);
-                update.row(1).add("v", 7);
-                try (UnfilteredRowIterator partition = update.build().unfilteredIterator()) {
+            for (PartitionUpdate update : updates)
+                try (UnfilteredRowIterator partition = update.unfilteredIterator()) {
                     writer.append(partition);
                 }
-            }
             if (early) writer.openFinalEarly().selfRef().release();
             return writer.finish(true);
         }
@@ -734,7 +741,7 @@ class ShadowCopyTest {
         memtables(List.of(memtable(false)), memtable(false));
         cfs.flush = () -> memtables(List.of(), memtable(true));
         ShadowCopy next = beginning();
-        next.begin();
+        next.begin(SeenByCompactions.now(cfs));
         copyAll(next);
         assertThat(next.isCaughtUp()).isTrue();
         assertThat(writes.get()).isEqualTo(1);
@@ -748,7 +755,9 @@ class ShadowCopyTest {
         memtables(List.of(failed), memtable(isCurrentClean));
         cfs.flush = () -> memtables(List.of(failed), memtable(true));
         ShadowCopy next = beginning();
-        assertThatThrownBy(next::begin).hasMessageContaining("could not flush a memtable");
+        SeenByCompactions seen = SeenByCompactions.now(cfs);
+        assertThatThrownBy(() -> next.begin(seen))
+                .hasMessageContaining("could not flush a memtable");
         copyAll(next);
         assertThat(next.isCaughtUp()).isFalse();
     }
@@ -760,7 +769,7 @@ class ShadowCopyTest {
         memtables(List.of(), memtable(Memtable.class, isClean::get));
         cfs.flush = () -> isClean.set(false);
         ShadowCopy next = beginning();
-        next.begin();
+        next.begin(SeenByCompactions.now(cfs));
         assertThat(next.hasBegun()).isTrue();
         next.release();
     }
@@ -771,7 +780,7 @@ class ShadowCopyTest {
         memtables(List.of(memtable(EngineMemtable.class, () -> false)), memtable(true));
         cfs.flush = () -> {};
         ShadowCopy next = beginning();
-        next.begin();
+        next.begin(SeenByCompactions.now(cfs));
         assertThat(next.hasBegun()).isTrue();
         next.release();
     }
@@ -808,6 +817,55 @@ class ShadowCopyTest {
         assertThat(late.reason()).isNotNull();
         unused = copy.step(() -> true);
         assertThat(copy.isCaughtUp()).isTrue();
+    }
+
+    /**
+     * A compaction that began before does not know what came, and may purge the deletion over it.
+     */
+    @ParameterizedTest
+    @ValueSource(booleans = {false, true})
+    void whatCameToARunningCompactionMayBeLate(boolean isCompacting) {
+        SSTableReader deleted = sstableOf(2, false, List.of(deletion(11)));
+        tracker.addInitialSSTables(List.of(deleted));
+        SeenByCompactions seen = SeenByCompactions.now(cfs);
+        LifecycleTransaction compaction = tracker.tryModify(deleted, OperationType.COMPACTION);
+        if (!isCompacting) compaction.close();
+        tracker.addInitialSSTables(List.of(sstable(3)));
+        beginAndCopy(seen);
+        assertThat(late.reason() != null).isEqualTo(isCompacting);
+        if (isCompacting) compaction.close();
+    }
+
+    /** What is older than a deletion was there with it, and is not shown when that is purged. */
+    @Test
+    void whatARunningCompactionKnowsIsNotLate() {
+        SSTableReader deleted = sstableOf(2, false, List.of(deletion(11)));
+        tracker.addInitialSSTables(List.of(deleted));
+        LifecycleTransaction compaction = tracker.tryModify(deleted, OperationType.COMPACTION);
+        // The table has the first SSTable as well, and the result of a compaction of that.
+        SeenByCompactions seen = SeenByCompactions.now(cfs);
+        SSTableReader made = sstable(3);
+        tracker.removeUnsafe(Set.of(first));
+        tracker.addInitialSSTables(List.of(made));
+        seen.handleNotification(
+                new SSTableListChangedNotification(
+                        List.of(made), List.of(first), OperationType.COMPACTION),
+                tracker);
+        beginAndCopy(seen);
+        assertThat(writes.get()).isEqualTo(2);
+        assertThat(late.reason()).isNull();
+        compaction.close();
+    }
+
+    private void beginAndCopy(SeenByCompactions seen) {
+        memtables(List.of(), memtable(true));
+        cfs.flush = () -> {};
+        ShadowCopy next =
+                new ShadowCopy(cfs, copy.store, 2, late, () -> new LateWrites.Moment(NOW, 10));
+        next.watch();
+        next.begin(seen);
+        for (int i = 0; i < 3; i++) copyAll(next);
+        assertThat(next.isCaughtUp()).isTrue();
     }
 
     private static Memtable noMemtable() {

@@ -23,8 +23,13 @@ import java.util.HexFormat;
 import java.util.List;
 import java.util.Map;
 import java.util.Random;
+import java.util.Set;
+import java.util.TreeSet;
 import java.util.concurrent.TimeUnit;
 import org.apache.cassandra.db.ColumnFamilyStore;
+import org.apache.cassandra.db.compaction.OperationType;
+import org.apache.cassandra.db.lifecycle.LifecycleTransaction;
+import org.apache.cassandra.io.sstable.format.SSTableReader;
 import org.apache.cassandra.utils.ByteBufferUtil;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -125,6 +130,31 @@ class ShadowTest {
         }
     }
 
+    /** They may purge deletions that it would have, over what came since they began. */
+    @Test
+    void aCopyWaitsForCompactionsThatBeganBeforeIt(@TempDir Path directory) {
+        TestTable table =
+                TestTable.of("CREATE TABLE t (k text, c int, v text, PRIMARY KEY (k, c))");
+        HollowShadow.begin(cfs, table.metadata());
+        HollowShadow.lieIn(cfs);
+        SSTableReader sstable =
+                KeyWalkTest.sstable(
+                        directory, cfs.metadata, 1, new TreeSet<>(Set.of(table.key("k"))));
+        cfs.getTracker().addInitialSSTables(List.of(sstable));
+        LifecycleTransaction compaction =
+                cfs.getTracker().tryModify(sstable, OperationType.COMPACTION);
+        Shadow shadow = new Shadow(cfs, factory, null);
+        Shadow dropped = new Shadow(cfs, factory, null);
+        assertStep(shadow, "waits for compactions of the table that began before it");
+        assertStep(shadow, "waits for compactions of the table that began before it");
+        assertStep(dropped, "waits for compactions of the table that began before it");
+        dropped.end();
+        assertThat(dropped.step()).isNull();
+        compaction.close();
+        assertStep(shadow, "it cannot be made");
+        sstable.selfRef().release();
+    }
+
     /** A table that is truncated often would have no shadow for as long. */
     @Test
     void aCopyBeginsAtOnceAfterTruncate() {
@@ -160,12 +190,10 @@ class ShadowTest {
     /** What comes of a fault after two hours. */
     private static void assertRest(Shadow shadow, ShadowCopy copy, int seconds) {
         HollowShadow.has(shadow, copy);
-        Hollow.set(
-                shadow, Shadow.class, "beganAt", System.nanoTime() - TimeUnit.HOURS.toNanos(2));
+        Hollow.set(shadow, Shadow.class, "beganAt", System.nanoTime() - TimeUnit.HOURS.toNanos(2));
         copy.fault("on purpose");
         assertThat(shadow.step()).isEqualTo(ShadowCopy.SOON);
-        assertThat(shadow.state())
-                .isEqualTo("dropped out, again in " + seconds + " s: on purpose");
+        assertThat(shadow.state()).isEqualTo("dropped out, again in " + seconds + " s: on purpose");
     }
 
     private void findDifference(Shadow shadow, ShadowCopy of) {
