@@ -25,7 +25,6 @@ import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
-import java.util.concurrent.locks.LockSupport;
 import java.util.function.BooleanSupplier;
 import org.apache.cassandra.db.Slice;
 import org.apache.cassandra.io.FSReadError;
@@ -343,13 +342,13 @@ public final class DataFiles {
 
     /**
      * Asked now and then whether to stop, it rests as long as the caller has read since the last
-     * time. Throws if the disk is full: the database is not opened anew as long as it is used, and
-     * writes are refused.
+     * time, but never for long. Throws if the disk is full: the database is not opened anew as long
+     * as it is used, and writes are refused.
      */
     BooleanSupplier pacing(BooleanSupplier stopped) {
         long[] since = {System.nanoTime()};
         return () -> {
-            LockSupport.parkNanos(System.nanoTime() - since[0]);
+            Pacer.rest(System.nanoTime() - since[0]);
             since[0] = System.nanoTime();
             if (stopped.getAsBoolean()) return true;
             store.reopenable().healing.checkNotFull();

@@ -4,6 +4,7 @@ package dev.petra.engine.rocks.compaction;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import com.google.common.util.concurrent.Uninterruptibles;
 import com.sun.management.ThreadMXBean;
 import dev.petra.engine.conformance.TestTable;
 import dev.petra.engine.conformance.UpdateBuilder;
@@ -30,6 +31,7 @@ import java.util.Objects;
 import java.util.Random;
 import java.util.Set;
 import java.util.TreeMap;
+import java.util.concurrent.TimeUnit;
 import java.util.function.BooleanSupplier;
 import org.apache.cassandra.db.BufferClusteringBound;
 import org.apache.cassandra.db.Clustering;
@@ -144,6 +146,30 @@ class OldRangesTest extends PurgeFixture {
                                             throw error;
                                         }))
                 .isSameAs(error);
+    }
+
+    /** It rests by itself, and was rested for once more, in which nobody could stop it. */
+    @Test
+    void whatTheirRemovalTakesIsNotRestedFor() throws RocksDBException {
+        open(LEVELED);
+        for (int i = 0; i < 700; i++) delete("k" + i, 0, 9, 2, LONG_AGO);
+        store.flush();
+        String file = database().dataFiles().get(0).fileName();
+        int[] partitions = new int[1];
+        long began = System.nanoTime();
+        assertThat(
+                        held.eachOldRange(
+                                database(),
+                                file,
+                                LONG_AGO + 1,
+                                () -> false,
+                                position -> {
+                                    if (partitions[0]++ > 0) return;
+                                    Uninterruptibles.sleepUninterruptibly(3, TimeUnit.SECONDS);
+                                }))
+                .isEqualTo(Long.MAX_VALUE);
+        assertThat(System.nanoTime() - began).isLessThan(TimeUnit.SECONDS.toNanos(5));
+        assertThat(partitions[0]).isEqualTo(700);
     }
 
     /** What was seen of a file is not all that there is. */
