@@ -164,8 +164,11 @@ public final class Purge {
                 boolean whole = round.wantsWhole() && schedule.isWholeDue();
                 if (!whole || permission.gcBefore() == 0) return;
             }
-            if (background) purgeAllIfPossible(database, pace);
-            else purgeAll(database, false, pace);
+            boolean purged =
+                    background
+                            ? purgeAllIfPossible(database, pace)
+                            : purgeAll(database, false, pace);
+            if (purged) sweep(database, pace);
         } finally {
             phase = Phase.IDLE;
             done = 0;
@@ -173,15 +176,21 @@ public final class Purge {
         }
     }
 
-    /** If all files can be read, and the disk has room for what they become. */
-    private void purgeAllIfPossible(Database database, Pacer pace) throws RocksDBException {
+    /**
+     * If all files can be read, and the disk has room for what they become, which is taken only as
+     * long as they are rewritten.
+     *
+     * @return false if it was not brought to its end
+     */
+    private boolean purgeAllIfPossible(Database database, Pacer pace) throws RocksDBException {
         phase = Phase.PURGING;
         List<String> names = database.dataFiles().stream().map(LiveFileMetaData::fileName).toList();
         try (UnfinishedMerges.Taken room = reserve(database, names)) {
             if (room != null
                     && held.areWhole(database, names, held.pacing(database.compactions.stopped())))
-                purgeAll(database, true, pace);
-            else schedule.rest();
+                return purgeAll(database, true, pace);
+            schedule.rest();
+            return false;
         }
     }
 
@@ -193,7 +202,12 @@ public final class Purge {
                 : UnfinishedMerges.reserve(store.directory(), 0);
     }
 
-    private void purgeAll(Database database, boolean background, Pacer pace)
+    /**
+     * All of it but the sweep.
+     *
+     * @return false if it was not brought to its end
+     */
+    private boolean purgeAll(Database database, boolean background, Pacer pace)
             throws RocksDBException {
         long started = System.nanoTime();
         long before = store.reconciler().purged();
@@ -202,7 +216,7 @@ public final class Purge {
         boolean purged = purge(database, background, background, pace);
         byte[] reached = null;
         for (int attempts = 1; !purged; attempts++) {
-            if (background) return;
+            if (background) return false;
             awaitStreams(pace);
             permission.clock(database);
             if (permission.gcBeforeOfHost() == 0) {
@@ -210,7 +224,7 @@ public final class Purge {
                         "{} is compacted without the rest of its purge, which is forbidden by now",
                         store.name());
                 compactOnly(database, pace);
-                return;
+                return false;
             }
             if (!Arrays.equals(reached, schedule.resumeAt())) attempts = 0;
             reached = schedule.resumeAt();
@@ -222,6 +236,7 @@ public final class Purge {
                 store.name(),
                 TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - started),
                 store.reconciler().purged() - before);
+        return true;
     }
 
     /** Merges all there is, and removes what the filter may remove meanwhile. */
@@ -379,7 +394,6 @@ public final class Purge {
             if (hidden != null) covering.taken(hidden);
             // What a resumed one had rewritten before is not known in this process.
             store.purgeable().written(resumed ? 0 : reconciler.kept());
-            sweep(database, pace);
             schedule.ended();
             schedule.wholeEnded();
             complete = true;

@@ -3,15 +3,19 @@ package dev.petra.engine.rocks.compaction;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import dev.petra.engine.PurgeProgress.Phase;
 import dev.petra.engine.conformance.TestTable;
 import dev.petra.engine.rocks.Logged;
 import dev.petra.engine.rocks.SmallDisk;
 import dev.petra.engine.rocks.Tables;
 import dev.petra.engine.rocks.db.Database;
+import dev.petra.engine.rocks.db.StoreContext;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.locks.Lock;
 import org.apache.cassandra.utils.FBUtilities;
 import org.junit.jupiter.api.Test;
 import org.rocksdb.RocksDBException;
@@ -88,6 +92,45 @@ class WholePurgeRoomTest extends PurgeFixture {
                 assertThat(room).isNotNull();
             }
         }
+    }
+
+    /** The sweep behind it may take hours, in which merges of other tables found no room. */
+    @Test
+    void itsRoomIsFreeOnceAllIsRewritten() throws Exception {
+        fill(1);
+        for (int time = 3; time < 5; time++)
+            store.write(
+                    table.update(KEYS)
+                            .at(time)
+                            .row()
+                            .set("v", Integer.toString(time).repeat(1 << 20))
+                            .build());
+        StoreContext context = Tables.context(store);
+        // As if one had been cut short, which goes on.
+        context.catalog().setPurge("1 00");
+        mayPurge.set(true);
+        Purge purge = new Purge(context, held);
+        CompletableFuture<Void> purging;
+        // The sweep waits at its first cell, to which no row refers.
+        Lock writing = context.largeCells().writing(table.key(KEYS));
+        writing.lock();
+        try {
+            purging =
+                    CompletableFuture.runAsync(
+                            () -> {
+                                try {
+                                    purge.run(database(), true);
+                                } catch (RocksDBException e) {
+                                    throw new AssertionError(e);
+                                }
+                            });
+            Tables.await("the sweep", () -> purge.progress().phase() == Phase.SWEEPING);
+            assertThat(UnfinishedMerges.on(Files.getFileStore(directory))).isZero();
+        } finally {
+            writing.unlock();
+        }
+        purging.get();
+        assertThat(entries()).isEqualTo(KEYS - DELETED + 1);
     }
 
     private void fill(int generation) {
