@@ -10,6 +10,7 @@ import dev.petra.engine.rocks.nativelib.Reconciler;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.HashSet;
+import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
@@ -200,32 +201,28 @@ public final class TimeWindows {
      */
     List<LiveFileMetaData> expired(
             List<LiveFileMetaData> files, long gcBefore, long maxPurgeable, long[] limit) {
-        List<LiveFileMetaData> expired = new ArrayList<>();
-        for (LiveFileMetaData file : files)
+        List<LiveFileMetaData> oldestFirst = Lists.reverse(files);
+        Set<LiveFileMetaData> going = new LinkedHashSet<>();
+        for (LiveFileMetaData file : oldestFirst)
             if (extent(file).hasEnded(gcBefore)
                     && !file.beingCompacted()
-                    && !remains.contains(file.fileName())) expired.add(file);
-            else maxPurgeable = Math.min(maxPurgeable, extent(file).lowest());
+                    && !remains.contains(file.fileName())) going.add(file);
         // One that stays for another's sake may be what a third has to stay for.
-        for (boolean changed = true; changed; ) {
-            changed = false;
-            for (var it = expired.iterator(); it.hasNext(); ) {
-                FileExtent extent = extent(it.next());
-                if (extent.highest() < maxPurgeable) continue;
-                maxPurgeable = Math.min(maxPurgeable, extent.lowest());
-                it.remove();
-                changed = true;
+        long before;
+        do {
+            before = maxPurgeable;
+            boolean stays = false;
+            for (LiveFileMetaData file : oldestFirst) {
+                boolean isAbove = stays && file.level() == 0;
+                if (going.contains(file) && !isAbove && extent(file).highest() < maxPurgeable)
+                    continue;
+                going.remove(file);
+                stays = true;
+                maxPurgeable = Math.min(maxPurgeable, extent(file).lowest());
             }
-        }
+        } while (maxPurgeable < before);
         limit[0] = maxPurgeable;
-        List<LiveFileMetaData> oldest = new ArrayList<>();
-        boolean stays = false;
-        for (LiveFileMetaData file : Lists.reverse(files)) {
-            if (stays && file.level() == 0) break;
-            if (expired.contains(file)) oldest.add(file);
-            else stays = true;
-        }
-        return oldest;
+        return List.copyOf(going);
     }
 
     /**
