@@ -585,6 +585,7 @@ Verdict purgePartition(
     if (record.hasHighest) {
         if (limits.purgesCover(record.highestTimestamp, time(record.highestLocalTime))) {
             record.hasHighest = false;
+            counts->ranges = true;
             changed = true;
         } else {
             keep(time(record.highestLocalTime), counts);

@@ -54,6 +54,7 @@ struct PurgeCounts {
     uint64_t purged = 0;
     uint64_t expired = 0;
     int64_t kept = INT64_MAX;  // lowest local time of what could go later
+    bool ranges = false;       // whether the record of a partition says no more that it has some
 };
 
 /**

@@ -271,6 +271,31 @@ char* mergeValues(Store* store, Slice key, const Slice* values, size_t count, si
 struct Removing {
     Store* store;
     HiddenRanges* hidden;  // or null
+    /** The partition whose record says since here that it has no range tombstones. */
+    Covering ranges{nullptr, 0, Deletion{}};
+    /** What that was decided by. */
+    PurgeLimits by{};
+
+    /**
+     * A read of one row asks only the record whether there are range tombstones. So these go with
+     * it: what is written in between comes too late, as if they had been looked at just before.
+     */
+    void follow(Slice key, Slice value, PurgeLimits* limits) const {
+        if (value.size == 0 || (value.data[0] & KIND_MASK) != RANGE || !ranges.isOf(key)) return;
+        limits->coverGcBefore = by.coverGcBefore;
+        limits->maxPurgeable = by.maxPurgeable;
+    }
+
+    void dropped(Slice recordKey, const PurgeLimits& limits) {
+        ranges.release();
+        // Without the byte for the kind.
+        size_t size = recordKey.size - 1;
+        ranges.partition = static_cast<uint8_t*>(malloc(size + 1));
+        if (ranges.partition == nullptr) abort();
+        memcpy(ranges.partition, recordKey.data, size);
+        ranges.size = size;
+        by = limits;
+    }
 
     void hide(Slice key, PurgeLimits* limits) const {
         if (hidden == nullptr) return;
@@ -373,7 +398,8 @@ Slice remains(Store* store, Slice key, Slice value) {
     Scratch* mine = createScratch();
     Verdict verdict = purge(value, limitsHere(store, key), *mine, &counts);
     freeScratch(mine);
-    if (verdict != Verdict::REMOVE || value.size == 0) return value;
+    // A record of range tombstones goes with these, which the filter removes.
+    if (verdict != Verdict::REMOVE || value.size == 0 || counts.ranges) return value;
     store->count(counts);
     switch (value.data[0] & KIND_MASK) {
         case ROW:
@@ -424,12 +450,13 @@ char* partialMerge(
 unsigned char filterBy(
         Store* store, const PurgeLimits& limits, const char* key, size_t keySize,
         const char* value, size_t valueSize, char** newValue, size_t* newSize,
-        unsigned char* changed) {
+        unsigned char* changed, bool* ranges) {
     Scratch& s = scratch();
     PurgeCounts counts;
     *changed = 0;
     Verdict verdict = purge(slice(value, valueSize), limits, s, &counts);
     store->count(counts);
+    *ranges = counts.ranges;
     switch (verdict) {
         case Verdict::REMOVE:
             store->state.removed.fetch_add(1, std::memory_order_relaxed);
@@ -451,13 +478,18 @@ unsigned char filterBy(
 unsigned char filter(
         void* state, int, const char* key, size_t keySize, const char* value, size_t valueSize,
         char** newValue, size_t* newSize, unsigned char* changed) {
-    const Removing* removes = static_cast<Removing*>(state);
+    Removing* removes = static_cast<Removing*>(state);
     Slice at = slice(key, keySize);
     if (here.hides) here.covering.meet(at, slice(value, valueSize));
     PurgeLimits limits = limitsHere(removes->store, at);
     removes->hide(at, &limits);
-    return filterBy(
-            removes->store, limits, key, keySize, value, valueSize, newValue, newSize, changed);
+    removes->follow(at, slice(value, valueSize), &limits);
+    bool ranges = false;
+    unsigned char removed = filterBy(
+            removes->store, limits, key, keySize, value, valueSize, newValue, newSize, changed,
+            &ranges);
+    if (ranges && at.size > 0) removes->dropped(at, limits);
+    return removed;
 }
 
 /** Turns what expired into tombstones, and removes none. */
@@ -467,7 +499,9 @@ unsigned char filterExpired(
     Store* store = static_cast<Store*>(state);
     PurgeLimits limits = store->limits();
     limits.gcBefore = limits.coverGcBefore = 0;
-    return filterBy(store, limits, key, keySize, value, valueSize, newValue, newSize, changed);
+    bool ranges = false;
+    return filterBy(
+            store, limits, key, keySize, value, valueSize, newValue, newSize, changed, &ranges);
 }
 
 /** A filter is freed on the thread that filtered by it. */
@@ -482,6 +516,7 @@ void releaseRemoving(void* state) {
     removing--;
     if (lastRemoving == removes) lastRemoving = nullptr;
     if (removes->hidden != nullptr) removes->hidden->release();
+    removes->ranges.release();
     removes->store->release();
     free(removes);
 }

@@ -8,6 +8,7 @@ import dev.petra.engine.rocks.db.CompactionStoppedException;
 import dev.petra.engine.rocks.db.Database;
 import dev.petra.engine.rocks.db.StoreContext;
 import dev.petra.engine.rocks.format.KeyComponent;
+import dev.petra.engine.rocks.format.KeyKind;
 import dev.petra.engine.rocks.nativelib.Reconciler;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -483,14 +484,25 @@ public final class Purge {
         files.sort(Comparator.comparing(LiveFileMetaData::smallestKey, Arrays::compareUnsigned));
         List<byte[]> bounds = new ArrayList<>();
         long bytes = 0;
-        for (LiveFileMetaData file : files) {
+        for (int i = 0; i < files.size(); i++) {
+            LiveFileMetaData file = files.get(i);
             if (from != null && Arrays.compareUnsigned(file.largestKey(), from) < 0) continue;
             bytes += file.size();
             if (bytes < sliceBytes) continue;
+            // The record that there are range tombstones goes with them: a purge may end here.
+            if (i + 1 < files.size() && isInHeader(files.get(i + 1).smallestKey())) continue;
             // Not that key itself, or its file would be rewritten with both slices.
             bounds.add(Arrays.copyOf(file.largestKey(), file.largestKey().length + 1));
             bytes = 0;
         }
         return bounds;
+    }
+
+    /** Whether it is behind the record of its partition and before its rows. */
+    private boolean isInHeader(byte[] key) {
+        byte[] record = DataFiles.recordKey(store, key);
+        if (record == null) return false;
+        int kind = key[record.length - 1] & 0xFF;
+        return kind > KeyKind.PARTITION && kind < KeyKind.ROW;
     }
 }

@@ -292,16 +292,7 @@ class TimeWindowsTest {
         expired("k", 2, 1);
         store.write(update("p").at(1).now(LONG_AGO).deletePartition().build());
         store.flush();
-        Database database = Tables.context(store).database();
-        String file = files().get(0).fileName();
-        Tables.context(store).reconciler().clock(FBUtilities.nowInSeconds(), 0);
-        Tables.context(store).reconciler().maxPurgeable(0, 2);
-        Reconciler.purgeHere(FBUtilities.nowInSeconds(), 0);
-        try (CompactionOptions options = new CompactionOptions()) {
-            database.db.compactFiles(options, database.data, List.of(file), 0, -1, null);
-        } finally {
-            Reconciler.purgeNowhere();
-        }
+        compactOnce(2);
         assertThat(entries()).isEqualTo(3);
         store.close();
         open();
@@ -321,6 +312,70 @@ class TimeWindowsTest {
         Tables.compactWindows(store);
         assertThat(files()).hasSize(1);
         assertThat(entries()).isEqualTo(1);
+    }
+
+    /** The only file, as the first of the two compactions does by which it goes. */
+    private void compactOnce(long maxPurgeable) throws RocksDBException {
+        Database database = Tables.context(store).database();
+        LiveFileMetaData file = files().get(0);
+        Tables.context(store).reconciler().clock(FBUtilities.nowInSeconds(), 0);
+        Tables.context(store).reconciler().maxPurgeable(0, maxPurgeable);
+        Reconciler.purgeHere(FBUtilities.nowInSeconds(), 0);
+        try (CompactionOptions options = new CompactionOptions()) {
+            database.db.compactFiles(
+                    options, database.data, List.of(file.fileName()), file.level(), -1, null);
+        } finally {
+            Reconciler.purgeNowhere();
+        }
+    }
+
+    /** Their record was gone, by which a read of one row knows that there are any. */
+    @Test
+    void aCrashInTheMiddleLeavesNoRangeTombstonesThatSomeReadsDoNotSee() throws RocksDBException {
+        open();
+        store.write(
+                update("k").at(5).now(LONG_AGO).deleteRange(table.from(1), table.to(3)).build());
+        store.flush();
+        compactOnce(6);
+        assertThat(entries()).isEqualTo(2);
+        live("k", 2, 1);
+        assertThat(read("k")).doesNotContain("live");
+        Slices row = table.slices(table.from(2), table.to(2));
+        assertThat(Tables.text(store.read(table.key("k"), row, table.all(), false)))
+                .doesNotContain("live");
+    }
+
+    /** Or a read of one row would not see those that a write of meanwhile keeps. */
+    @Test
+    void rangeTombstonesGoWithTheirRecord() throws Exception {
+        mayPurge.set(false);
+        open();
+        for (int batch = 0; batch < 100; batch++) {
+            UpdateBuilder update = update("k").at(5).now(LONG_AGO);
+            for (int c = 1_000 * batch; c < 1_000 * (batch + 1); c++)
+                update.deleteRange(table.from(2 * c), table.to(2 * c));
+            store.write(update.build());
+        }
+        store.compact(List.of());
+        assertThat(files()).hasSize(1);
+        assertThat(entries()).isEqualTo(100_001);
+        Reconciler reconciler = Tables.context(store).reconciler();
+        long before = reconciler.purged();
+        AtomicBoolean ended = new AtomicBoolean();
+        CompletableFuture<Void> late =
+                CompletableFuture.runAsync(
+                        () -> {
+                            while (reconciler.purged() == before && !ended.get())
+                                Thread.onSpinWait();
+                            reconciler.lowerMaxPurgeable(0, 1);
+                        });
+        try {
+            compactOnce(6);
+        } finally {
+            ended.set(true);
+        }
+        late.get();
+        assertThat(entries()).isZero();
     }
 
     @Test

@@ -5,13 +5,16 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.petra.engine.conformance.TestTable;
 import dev.petra.engine.rocks.Tables;
+import dev.petra.engine.rocks.format.KeyKind;
 import java.util.ArrayList;
 import java.util.List;
 import org.apache.cassandra.dht.Range;
 import org.apache.cassandra.dht.Token;
+import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 import org.rocksdb.LiveFileMetaData;
+import org.rocksdb.RocksIterator;
 
 /** Where RocksDB compacts all there is, whatever range it is given, it is asked once. */
 class WholeRunsTest extends PurgeFixture {
@@ -49,6 +52,39 @@ class WholeRunsTest extends PurgeFixture {
         assertThat(files).isGreaterThan(2);
         Purge purge = new Purge(Tables.context(store), held);
         assertThat(purge.bounds(database(), null, 1)).hasSize(whole ? 0 : files);
+    }
+
+    /** The record would go with one slice, and they might have to stay in the next. */
+    @Test
+    void theRecordOfRangeTombstonesIsInOneSliceWithThem() {
+        table =
+                TestTable.of(
+                        "CREATE TABLE t (k int, c int, v text, PRIMARY KEY (k, c)) WITH"
+                                + " gc_grace_seconds = 3600 AND compression = {'enabled': 'false'}"
+                                + " AND compaction = {'class': 'LeveledCompactionStrategy'}");
+        open();
+        for (int k = 0; k < 3; k++) {
+            for (int c = 0; c < 4_000; c++)
+                store.write(
+                        table.update(k)
+                                .at(1)
+                                .deleteRange(table.from(2 * c), table.to(2 * c))
+                                .build());
+            for (int c = 0; c < 500; c++)
+                store.write(table.update(k).at(2).row(c).set("v", noise(c)).build());
+        }
+        settle();
+        List<byte[]> bounds = new Purge(Tables.context(store), held).bounds(database(), null, 1);
+        assertThat(bounds).isNotEmpty().hasSizeLessThan(files().size());
+        try (RocksIterator it = database().db.newIterator(database().data)) {
+            for (byte[] bound : bounds) {
+                it.seek(bound);
+                if (!it.isValid()) continue;
+                byte[] record = DataFiles.recordKey(Tables.context(store), it.key());
+                assertThat(record).isNotNull();
+                assertThat(it.key()[record.length - 1]).isNotEqualTo((byte) KeyKind.RANGE);
+            }
+        }
     }
 
     @ParameterizedTest
