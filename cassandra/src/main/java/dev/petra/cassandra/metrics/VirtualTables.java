@@ -347,7 +347,10 @@ public final class VirtualTables {
                                 result.row(keyspace, table.getTableName(), "out")
                                         .column("done_bytes", 0L)
                                         .column("left_bytes", liveBytes(generation))
-                                        .column(STATE, "waiting for writes and flushes that began before it");
+                                        .column(
+                                                STATE,
+                                                "waiting for writes and flushes that began before"
+                                                        + " it");
                             });
                     for (Migration migration : Migrations.now()) {
                         if (!asked.has(migration.cfs.getKeyspaceName())) continue;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.cassandra.shadow;
 
+import java.time.Duration;
 import java.util.HashSet;
 import java.util.Set;
 import org.apache.cassandra.db.ColumnFamilyStore;
@@ -21,6 +22,7 @@ import org.apache.cassandra.notifications.SSTableListChangedNotification;
  * Follows the table until {@link #stop}. Thread-safe.
  */
 final class SeenByCompactions implements INotificationConsumer {
+    private final long at = System.nanoTime();
     private final Tracker tracker;
     private final Set<Descriptor> seen = new HashSet<>();
 
@@ -53,6 +55,11 @@ final class SeenByCompactions implements INotificationConsumer {
     synchronized boolean isSeenByAll() {
         compacted.retainAll(tracker.getCompacting());
         return compacted.isEmpty();
+    }
+
+    /** Since that moment. */
+    Duration age() {
+        return Duration.ofNanos(System.nanoTime() - at);
     }
 
     /** Whether all of it was there at that moment. */

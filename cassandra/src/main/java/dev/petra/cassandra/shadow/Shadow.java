@@ -43,6 +43,9 @@ public final class Shadow {
     /** Operators clean up SSTables one by one: no copy is begun in the gaps between. */
     private static final Duration QUIET = Duration.ofSeconds(10);
 
+    /** On a table that is compacted all the time. */
+    private static final int MOST_WAITS = 3;
+
     private static final long ROOM_NANOS = TimeUnit.SECONDS.toNanos(1);
 
     /** How long one that had caught up must have lasted for its end to count as the first fault. */
@@ -90,6 +93,9 @@ public final class Shadow {
 
     /** Of the next copy, while it waits for compactions. Only in a step. */
     private @Nullable SeenByCompactions seen;
+
+    /** How often it has waited for them. */
+    private int waits;
 
     /** Another shadow of the table, whose files go first. */
     private @Nullable Shadow predecessor;
@@ -491,7 +497,7 @@ public final class Shadow {
             now = null;
         }
         former.drop();
-        if (ended || promoted) forgetSeen();
+        if (ended || promoted || Shadows.isShrinking(cfs)) forgetSeen();
         if (ended) return isDeleted() ? null : ShadowCopy.SOON;
         if (now == null) {
             Shadow other = predecessor;
@@ -507,6 +513,7 @@ public final class Shadow {
                     || System.nanoTime() - shrunkAt < QUIET.toNanos()
                     || System.nanoTime() - restUntil < 0) return ShadowCopy.SOON;
             if (TableRegistry.find(cfs) != null) {
+                forgetSeen();
                 state = "waits: the table is leaving a storage engine, see petra.migrations";
                 return ShadowCopy.SOON;
             }
@@ -545,15 +552,25 @@ public final class Shadow {
 
     /**
      * Begins a copy when those compactions are over that had begun before: they may purge deletions
-     * over what has come since, which the copy would have.
+     * over what has come since, which the copy would have. After a long wait it waits for those
+     * that have begun meanwhile, which are mostly shorter: what has come since is merged with what
+     * is old, all of which counts as having come.
      */
     private Duration beginSeen() {
         SeenByCompactions next = seen;
         if (next == null) seen = next = SeenByCompactions.now(cfs);
         if (!next.isSeenByAll()) {
             state = "waits for compactions of the table that began before it";
+            if (waits == 0) logger.info("The shadow of {} {}", name, state);
+            waits = Math.max(1, waits);
             return ShadowCopy.SOON;
         }
+        if (next.age().compareTo(QUIET) > 0 && waits < MOST_WAITS) {
+            waits++;
+            forgetSeen();
+            return Duration.ZERO;
+        }
+        waits = 0;
         try {
             begin(next);
         } finally {

@@ -17,6 +17,7 @@ import java.util.Deque;
 import java.util.EnumSet;
 import java.util.HashSet;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
 import java.util.SortedSet;
 import java.util.TreeSet;
@@ -25,6 +26,7 @@ import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.BooleanSupplier;
 import java.util.function.Supplier;
+import java.util.stream.Collectors;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.DecoratedKey;
 import org.apache.cassandra.db.Keyspace;
@@ -366,14 +368,19 @@ final class ShadowCopy extends ShadowStore implements INotificationConsumer {
                                         + " the node says, and does not try again: restart the"
                                         + " node");
                 accounted.clear();
-                now.sstables.stream()
-                        .sorted(SSTableReader.maxTimestampAscending)
-                        .forEach(
-                                sstable -> {
-                                    accounted.add(sstable.descriptor);
-                                    boolean isLater = isCompacting.get() && !seen.has(sstable);
-                                    toCopy.add(CopySource.of(sstable.ref(), isLater));
-                                });
+                Map<Boolean, List<SSTableReader>> byLater =
+                        now.sstables.stream()
+                                .sorted(SSTableReader.maxTimestampAscending)
+                                .collect(
+                                        Collectors.partitioningBy(
+                                                each -> isCompacting.get() && !seen.has(each)));
+                // First: at the end of a long copy more deletions count as purgeable, also such as
+                // hide something in them that was not late at all.
+                for (boolean isLater : new boolean[] {true, false})
+                    for (SSTableReader sstable : byLater.getOrDefault(isLater, List.of())) {
+                        accounted.add(sstable.descriptor);
+                        toCopy.add(CopySource.of(sstable.ref(), isLater));
+                    }
             }
             counted = true;
         }

@@ -73,6 +73,7 @@ class MigrateOutDisksTest {
         private List<SSTableReader> sstables;
         private int begun;
 
+        @SuppressWarnings("unused") // there is none without
         Table(TableMetadataRef metadata) {
             super(null, "t", null, metadata, null, false, false, false);
         }
@@ -158,10 +159,7 @@ class MigrateOutDisksTest {
                 disks.stream().map(disk -> disk.location.path()).toArray(String[]::new);
         Directories all = Hollow.of(Directories.class);
         Hollow.set(
-                all,
-                Directories.class,
-                "paths",
-                disks.toArray(Directories.DataDirectory[]::new));
+                all, Directories.class, "paths", disks.toArray(Directories.DataDirectory[]::new));
         Hollow.set(
                 all,
                 Directories.class,

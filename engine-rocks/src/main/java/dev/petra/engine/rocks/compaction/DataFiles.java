@@ -372,7 +372,7 @@ public final class DataFiles {
             long others;
             long room;
             // Two that look at the same time would find the same room.
-            synchronized (UnfinishedMerges.class) {
+            synchronized (UnfinishedMerges.ROOM) {
                 // First: what is written in between counts twice rather than not at all.
                 others = UnfinishedMerges.on(disk);
                 room = disk.getUsableSpace();

@@ -24,6 +24,9 @@ import org.slf4j.LoggerFactory;
 final class UnfinishedMerges {
     private static final Logger logger = LoggerFactory.getLogger(UnfinishedMerges.class);
 
+    /** Of who looks whether there is room, and takes it. */
+    static final Object ROOM = new Object();
+
     /** On threads that RocksDB does not track. */
     private static final Set<Taken> ofFiles = ConcurrentHashMap.newKeySet();
 
@@ -57,7 +60,7 @@ final class UnfinishedMerges {
 
     /**
      * Counts what a store is about to merge: from then on what it merges counts only where that is
-     * more. Who looks first whether there is room has the monitor of this class for both.
+     * more. Who looks first whether there is room has the monitor of {@link #ROOM} for both.
      */
     static Taken reserve(Path directory, long bytes) {
         return take(reserved, directory, bytes);

@@ -10,9 +10,9 @@ final class Pauses {
     private Pauses() {}
 
     /**
-     * Parks for so long, also if another thread wakes it meanwhile, as who leaves a queue does. Also
-     * if the thread is interrupted, which would not park at all and look without a pause; to the
-     * millisecond then, and it stays interrupted.
+     * Parks for so long, also if another thread wakes it meanwhile, as who leaves a queue does.
+     * Also if the thread is interrupted, which would not park at all and look without a pause; to
+     * the millisecond then, and it stays interrupted.
      */
     static void park(long nanos) {
         long end = System.nanoTime() + nanos;

@@ -55,8 +55,7 @@ class DatabaseTest {
         assertThat(database.acquire()).isTrue();
         int use = Database.stripe();
         try {
-            InterruptedThread.waits(
-                    () -> assertThat(database.log.isLogFull()).isFalse(), () -> {});
+            InterruptedThread.waits(() -> assertThat(database.log.isLogFull()).isFalse(), () -> {});
         } finally {
             database.release(use);
         }
