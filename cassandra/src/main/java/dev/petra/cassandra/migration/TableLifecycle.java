@@ -374,9 +374,10 @@ public final class TableLifecycle {
                 cfs -> {
                     EngineMemtable memtable = EngineMemtables.departing(cfs);
                     if (memtable == null) return;
-                    EngineMemtable current = EngineMemtables.current(cfs);
                     // Altered back since.
-                    if (current != null && current.departure() == 0) return;
+                    if (cfs.getTracker().getView().getCurrentMemtable()
+                                    instanceof EngineMemtable current
+                            && current.departure() == 0) return;
                     TableGenerations stores = memtable.generation().stores();
                     if (stores.migration().isUnderWay() && !Migrations.isLeaving(stores))
                         use.accept(cfs, memtable.generation());
