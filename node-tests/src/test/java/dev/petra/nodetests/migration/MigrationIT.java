@@ -1458,7 +1458,19 @@ class MigrationIT {
     @Test
     void aSnapshotHasTheRowsOfTheFormerMemtable() throws Exception {
         session.execute("CREATE TABLE ks.copied (p int PRIMARY KEY, x text)");
-        session.execute("CREATE INDEX ON ks.copied (x) USING 'sai'");
+        session.execute("CREATE INDEX copied_by_x ON ks.copied (x) USING 'sai'");
+        // Its build flushes the table. If that were held, ALTER would wait behind it for the flush
+        // of the schema.
+        TestNode.await(
+                "the index",
+                MOVES,
+                () ->
+                        !session.execute(
+                                        "SELECT index_name FROM system.\"IndexInfo\" WHERE"
+                                                + " table_name = 'ks' AND index_name ="
+                                                + " 'copied_by_x'")
+                                .all()
+                                .isEmpty());
         for (int p = 0; p < 20; p++)
             session.execute("INSERT INTO ks.copied (p, x) VALUES (?, 'x')", p);
         // No other table has such an index: the schema's are flushed, too.
