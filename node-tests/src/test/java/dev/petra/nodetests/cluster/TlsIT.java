@@ -41,7 +41,7 @@ import org.junit.jupiter.api.io.TempDir;
  * through Cassandra's connections, so it is encrypted as well, and whoever has no certificate gets
  * nothing.
  */
-@OneOf(variants = "what operators set up: installation, adoption, TLS", of = 3, number = 3)
+@OneOf(variants = "what operators set up: installation, TLS", of = 2, number = 2)
 class TlsIT {
     private static final String PASSWORD = "for tests";
     private static final String SELECT = "SELECT p, c, v, writetime(v) FROM ks.t";

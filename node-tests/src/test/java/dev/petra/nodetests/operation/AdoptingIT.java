@@ -9,7 +9,6 @@ import dev.petra.launcher.FreePorts;
 import dev.petra.launcher.NodeTool;
 import dev.petra.nodetests.fixture.Commands;
 import dev.petra.nodetests.fixture.Contents;
-import dev.petra.nodetests.fixture.OneOf;
 import dev.petra.nodetests.fixture.TableFiles;
 import dev.petra.nodetests.fixture.TestNode;
 import dev.petra.nodetests.fixture.UnpackedCassandra;
@@ -35,7 +34,6 @@ import org.junit.jupiter.api.io.TempDir;
  * from one that knows nothing of Petra to a table in the engine, from each step the way back that
  * the page names, and back to the files that there were. The table is written between the steps.
  */
-@OneOf(variants = "what operators set up: installation, adoption, TLS", of = 3, number = 2)
 class AdoptingIT {
     private static final Path PAGE = Path.of("..", "docs", "adopting.md");
     private static final Pattern PART =

@@ -22,7 +22,7 @@ import org.junit.jupiter.api.io.TempDir;
  * {@code petra install} and {@code petra uninstall} on a Cassandra laid out as its tarball, whose
  * start script takes its options and its class path from the files that they change.
  */
-@OneOf(variants = "what operators set up: installation, adoption, TLS", of = 3, number = 1)
+@OneOf(variants = "what operators set up: installation, TLS", of = 2, number = 1)
 class InstallIT {
     private static final Duration PATIENCE = Duration.ofMinutes(3);
 
