@@ -26,6 +26,7 @@ import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
 import java.util.function.BooleanSupplier;
+import java.util.function.Supplier;
 import org.apache.cassandra.db.Slice;
 import org.apache.cassandra.io.FSReadError;
 import org.apache.cassandra.utils.NoSpamLogger;
@@ -55,6 +56,7 @@ public final class DataFiles {
     private static final int PACED_STEPS = 1024;
 
     private final StoreContext store;
+    private final Supplier<Rest> rests;
 
     /** By {@link #identity}. */
     private final Map<String, FileExtent> extents = new HashMap<>();
@@ -65,7 +67,17 @@ public final class DataFiles {
     private final Set<String> damaged = ConcurrentHashMap.newKeySet();
 
     public DataFiles(StoreContext store) {
+        this(store, Rest::new);
+    }
+
+    /**
+     * The same.
+     *
+     * @param rests of whoever looks through a file from now on
+     */
+    DataFiles(StoreContext store, Supplier<Rest> rests) {
         this.store = store;
+        this.rests = rests;
     }
 
     /**
@@ -341,15 +353,13 @@ public final class DataFiles {
     }
 
     /**
-     * Asked now and then whether to stop, it rests as long as the caller has read since the last
-     * time, but never for long. Throws if the disk is full: the database is not opened anew as long
-     * as it is used, and writes are refused.
+     * Asked now and then whether to stop, it lets the caller {@link Rest}. Throws if the disk is
+     * full: the database is not opened anew as long as it is used, and writes are refused.
      */
     BooleanSupplier pacing(BooleanSupplier stopped) {
-        long[] since = {System.nanoTime()};
+        Rest rest = rests.get();
         return () -> {
-            Pacer.rest(System.nanoTime() - since[0]);
-            since[0] = System.nanoTime();
+            rest.afterWork();
             if (stopped.getAsBoolean()) return true;
             store.reopenable().healing.checkNotFull();
             return false;

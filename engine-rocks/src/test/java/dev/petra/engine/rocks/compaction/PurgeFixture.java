@@ -9,12 +9,14 @@ import dev.petra.engine.rocks.Tables;
 import dev.petra.engine.rocks.db.Database;
 import dev.petra.engine.rocks.db.StoreContext;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.HexFormat;
 import java.util.List;
 import java.util.Map;
 import java.util.Random;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicLong;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.io.TempDir;
 import org.rocksdb.LiveFileMetaData;
@@ -34,6 +36,12 @@ abstract class PurgeFixture {
                             "1d",
                             "rocksdb_options",
                             "target_file_size_base=16384"));
+
+    /** The clock of {@link #rest}. */
+    final AtomicLong nanoTime = new AtomicLong();
+
+    /** How long that rested, each time. */
+    final List<Long> rests = new ArrayList<>();
 
     TestTable table;
     TableStore store;
@@ -60,6 +68,16 @@ abstract class PurgeFixture {
         permission = new PurgePermission(context);
         held = new DataFiles(context);
         round = new PurgeRound(context, permission, new PurgeSchedule(context, permission), held);
+    }
+
+    /** By a clock that a test sets, and without waiting. */
+    Rest rest() {
+        return new Rest(
+                nanoTime::get,
+                nanos -> {
+                    rests.add(nanos);
+                    nanoTime.addAndGet(nanos);
+                });
     }
 
     /** What the store asks. */
