@@ -62,6 +62,9 @@ class PromoteIT {
     /** Rows of the table whose shadow is damaged. */
     private static final int DAMAGED = 1_200;
 
+    private static final String SHADOW = "rocks_shadow";
+    private static final String FALLBACK = "rocks_fallback";
+
     private static final JoinedKill KILL = new JoinedKill();
 
     private static final List<String> STEPS =
@@ -108,6 +111,8 @@ class PromoteIT {
     @BeforeAll
     static void start() throws Exception {
         crashes = new CrashPoints(directory, POINTS);
+        Map<String, Object> configurations =
+                Map.of(SHADOW, mode("shadow"), FALLBACK, mode("fallback"));
         node =
                 TestNode.start(
                         directory.resolve("node"),
@@ -124,15 +129,13 @@ class PromoteIT {
                                                         "memtable",
                                                         Map.of(
                                                                 "configurations",
-                                                                Map.of(
-                                                                        "rocks_shadow",
-                                                                        shadow()))))));
+                                                                configurations)))));
         session = node.plainSession();
         TestNode.createKeyspace(session, "ks", 1);
     }
 
-    private static Map<String, Object> shadow() {
-        return ShadowTable.configuration("rocks", "shadow", "0");
+    private static Map<String, Object> mode(String mode) {
+        return ShadowTable.configuration("rocks", mode, "0");
     }
 
     @AfterEach
@@ -173,8 +176,23 @@ class PromoteIT {
     }
 
     private static void shadow(String table) throws Exception {
-        alter(table, "rocks_shadow");
+        shadow(table, SHADOW);
+    }
+
+    private static void shadow(String table, String memtable) throws Exception {
+        alter(table, memtable);
         awaitCaughtUp(table);
+    }
+
+    /** Until the shadow has answered: it leaves a read to the table where it is in doubt. */
+    private static void awaitAnswered(String table, List<Writer> writers) throws Exception {
+        TestNode.await(
+                "an answer of the shadow",
+                PATIENCE,
+                () -> {
+                    check(writers);
+                    return ShadowTable.row(session, table).getLong("answered") > 0;
+                });
     }
 
     private static void create(String table, String more) {
@@ -307,15 +325,23 @@ class PromoteIT {
         assertThat(keys("queued")).hasSize(KEYS + 1).contains(-1);
     }
 
+    /** The memtable of a table that is promoted: what answered its reads until then. */
+    static List<String> promotedFrom() {
+        return Drawn.of("PromoteIT, killed", List.of(SHADOW, FALLBACK));
+    }
+
     /** One table each, so that what is killed later does not hide what was lost before. */
-    @Test
-    void aKillAtEachStepLosesNothing() throws Exception {
+    @ParameterizedTest
+    @MethodSource("promotedFrom")
+    void aKillAtEachStepLosesNothing(String memtable) throws Exception {
         List<List<Writer>> all = new ArrayList<>();
         int number = 0;
         for (String point : CrashPoints.sample(STEPS)) {
-            String table = "killed" + number++;
-            all.add(fillByWriters(table));
-            shadow(table);
+            String table = "killed_" + memtable + number++;
+            List<Writer> before = fillByWriters(table);
+            all.add(before);
+            shadow(table, memtable);
+            if (memtable.equals(FALLBACK)) awaitAnswered(table, before);
             List<Writer> during = write(table, 1);
             all.add(during);
             String[] parts = point.split(" ", -1);
