@@ -1096,9 +1096,11 @@ class ShadowIT {
         awaitCaughtUp("back");
         refusesTheEngine("back");
         assertThat(report().exitCode()).isEqualTo(1);
-        // To another shadow, too.
+        // To another shadow, too: one of another engine, which has a copy of its own.
+        long copies = copiesMade("back");
         session.execute("ALTER TABLE ks.back WITH memtable = 'rocks_shadow'");
         awaitCaughtUp("back");
+        assertThat(copiesMade("back")).isGreaterThan(copies);
         refusesTheEngine("back");
 
         session.execute("ALTER TABLE ks.back WITH memtable = 'default'");
@@ -1107,6 +1109,12 @@ class ShadowIT {
         assertThat(ShadowTable.row(session, "back").getLong("different")).isZero();
         session.execute("ALTER TABLE ks.back WITH memtable = 'rocks'");
         TestNode.awaitMigrations(session, PATIENCE);
+    }
+
+    /** Since the last start, of all shadows that the table had. */
+    private static long copiesMade(String table) {
+        String made = "The shadow of ks." + table + " is being made";
+        return node.process().logSinceStart().lines().filter(line -> line.contains(made)).count();
     }
 
     private static void refusesTheEngine(String table) {
