@@ -7,8 +7,8 @@ import java.io.IOException;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
-import java.util.SplittableRandom;
 import java.util.stream.Collectors;
 
 /** Runs jcstress in a process of its own. */
@@ -20,35 +20,22 @@ public final class Jcstress {
 
     /**
      * Runs tests to their end, in one kind of JVM, or for long in all that jcstress knows; fails if
-     * one of them saw what is forbidden. A run that draws its variants has each second of several.
+     * one of them saw what is forbidden.
      *
      * @param directory for what it writes
      */
-    public static void run(Path directory, Class<?>... all)
+    public static void run(Path directory, Class<?>... tests)
             throws IOException, InterruptedException {
-        List<Class<?>> tests = drawn(all);
         List<String> program = new ArrayList<>(List.of("org.openjdk.jcstress.Main"));
         program.add("-t");
-        program.add(tests.stream().map(Class::getName).collect(Collectors.joining("|")));
+        program.add(Arrays.stream(tests).map(Class::getName).collect(Collectors.joining("|")));
         program.add("-r");
         program.add(directory.resolve("results").toString());
         program.addAll(List.of((LONG ? "-m default" : SHORT).split(" ", 0)));
         Duration most = (LONG ? Duration.ofHours(2) : Duration.ofMinutes(4));
-        String said = ChildJvm.run(directory, most.multipliedBy(tests.size()), program);
+        String said = ChildJvm.run(directory, most.multipliedBy(tests.length), program);
         assertThat(said)
                 .contains("Failed tests: No matches", "Error tests: No matches")
-                .contains("All remaining tests: " + tests.size() + " matching");
-    }
-
-    /** All, where nobody says that they are drawn: {@code mvn} does. */
-    private static List<Class<?>> drawn(Class<?>... all) {
-        if (LONG || all.length == 1 || !System.getProperty("petra.variants", "all").equals("drawn"))
-            return List.of(all);
-        long seed = Long.getLong("petra.seed", System.getProperty("petra.run", "").hashCode());
-        int first = new SplittableRandom(seed).nextInt(2);
-        List<Class<?>> drawn = new ArrayList<>();
-        for (int i = first; i < all.length; i += 2) drawn.add(all[i]);
-        System.out.println("jcstress: " + drawn + ", drawn by -Dpetra.seed=" + seed);
-        return drawn;
+                .contains("All remaining tests: " + tests.length + " matching");
     }
 }

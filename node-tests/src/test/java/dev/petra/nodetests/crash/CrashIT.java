@@ -9,7 +9,6 @@ import com.datastax.oss.driver.api.core.CqlSession;
 import com.datastax.oss.driver.api.core.cql.Row;
 import dev.petra.nodetests.fixture.CrashPoints;
 import dev.petra.nodetests.fixture.Drawn;
-import dev.petra.nodetests.fixture.OneOf;
 import dev.petra.nodetests.fixture.TableFiles;
 import dev.petra.nodetests.fixture.TestNode;
 import dev.petra.nodetests.fixture.Writer;
@@ -33,7 +32,6 @@ import org.junit.jupiter.params.provider.MethodSource;
  * A node that ends at each step of TRUNCATE and of DROP, under writes: afterwards the statement has
  * happened or has not, and what it removed does not come back.
  */
-@OneOf(variants = "kills in TRUNCATE and DROP", of = 2, number = 1)
 class CrashIT {
     private static final List<String> TRUNCATE =
             List.of(

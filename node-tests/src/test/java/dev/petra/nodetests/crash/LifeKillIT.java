@@ -6,7 +6,6 @@ import static org.assertj.core.api.Assertions.assertThat;
 import com.datastax.oss.driver.api.core.CqlSession;
 import dev.petra.launcher.FileTree;
 import dev.petra.nodetests.fixture.Drawn;
-import dev.petra.nodetests.fixture.OneOf;
 import dev.petra.nodetests.fixture.TableOwner;
 import dev.petra.nodetests.fixture.TestNode;
 import java.nio.file.Files;
@@ -45,7 +44,6 @@ class LifeKillIT {
 
     @ParameterizedTest
     @MethodSource("drawn")
-    @OneOf(variants = "kills in TRUNCATE and DROP", of = 2, number = 2)
     void statementsOfAnyKindSurviveAKill(boolean autoSnapshot) throws Exception {
         System.out.println("LifeKillIT: -Dpetra.seed=" + SEED);
         SplittableRandom random = new SplittableRandom(SEED);
