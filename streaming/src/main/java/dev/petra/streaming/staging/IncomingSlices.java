@@ -422,9 +422,13 @@ public final class IncomingSlices implements AutoCloseable {
         }
     }
 
-    /** Looks until the session is over. */
+    /** Looks until the session is over, in a thread of its own that an interrupt tells nothing. */
     private void closeIf(BooleanSupplier hasFailed) {
-        while (!isOver() && !hasFailed.getAsBoolean()) LockSupport.parkNanos(LOOK_NANOS);
+        while (!isOver() && !hasFailed.getAsBoolean()) {
+            LockSupport.parkNanos(LOOK_NANOS);
+            // It would not park any more.
+            var unused = Thread.interrupted();
+        }
         close();
     }
 

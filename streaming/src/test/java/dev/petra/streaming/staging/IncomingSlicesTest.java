@@ -28,6 +28,7 @@ import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.cassandra.io.util.DataInputBuffer;
 import org.apache.cassandra.io.util.DataOutputBuffer;
 import org.apache.cassandra.net.AsyncStreamingInputPlus;
@@ -263,6 +264,24 @@ class IncomingSlicesTest {
                 };
         assertFails(session, failed);
         assertThat(sink.calls).doesNotContain("ingest");
+    }
+
+    /** From then on it asked without a pause until the session was over. */
+    @Test
+    void whoAsksWhetherTheSessionHasFailedPausesAlsoIfItIsInterrupted() throws IOException {
+        AtomicInteger asked = new AtomicInteger();
+        Thread ingests = Thread.currentThread();
+        IncomingSlices session = session();
+        receive(session, slice(1, 0, 1).bytes());
+        opened.get(0).whilePrepared = () -> sleep(500);
+        session.ingest(
+                () -> {
+                    if (Thread.currentThread() != ingests && asked.incrementAndGet() == 1)
+                        Thread.currentThread().interrupt();
+                    return false;
+                });
+        // Once a second.
+        assertThat(asked).hasValueLessThan(20);
     }
 
     private static void assertFails(IncomingSlices session, AtomicBoolean failed) {

@@ -6,6 +6,7 @@ import dev.petra.engine.PurgeProgress.Phase;
 import dev.petra.engine.rocks.db.Catalog;
 import dev.petra.engine.rocks.db.CompactionStoppedException;
 import dev.petra.engine.rocks.db.Database;
+import dev.petra.engine.rocks.db.Pauses;
 import dev.petra.engine.rocks.db.StoreContext;
 import dev.petra.engine.rocks.format.KeyComponent;
 import dev.petra.engine.rocks.format.KeyKind;
@@ -15,7 +16,6 @@ import java.util.Arrays;
 import java.util.Comparator;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
-import java.util.concurrent.locks.LockSupport;
 import java.util.concurrent.locks.ReentrantLock;
 import org.apache.cassandra.db.marshal.CollectionType;
 import org.apache.cassandra.schema.ColumnMetadata;
@@ -259,7 +259,7 @@ public final class Purge {
         pace.check();
         store.reopenable().checkOpen();
         store.reopenable().healing.checkNotFull();
-        LockSupport.parkNanos(PAUSE_NANOS);
+        Pauses.park(PAUSE_NANOS);
     }
 
     private CompactionStoppedException keptFromItsEnd() {

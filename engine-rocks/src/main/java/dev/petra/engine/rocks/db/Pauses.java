@@ -6,7 +6,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
 
 /** Of threads that look again and again for something that no other thread tells them of. */
-final class Pauses {
+public final class Pauses {
     private Pauses() {}
 
     /**
@@ -14,7 +14,7 @@ final class Pauses {
      * Also if the thread is interrupted, which would not park at all and look without a pause; to
      * the millisecond then, and it stays interrupted.
      */
-    static void park(long nanos) {
+    public static void park(long nanos) {
         long end = System.nanoTime() + nanos;
         for (long left = nanos; left > 0; left = end - System.nanoTime())
             if (Thread.currentThread().isInterrupted())

@@ -14,6 +14,7 @@ import dev.petra.engine.conformance.UpdateBuilder;
 import dev.petra.engine.rocks.Tables;
 import dev.petra.engine.rocks.db.CompactionStoppedException;
 import dev.petra.engine.rocks.db.Database;
+import dev.petra.engine.rocks.db.InterruptedThread;
 import dev.petra.engine.rocks.db.StoreContext;
 import dev.petra.engine.rocks.format.ByteSink;
 import dev.petra.engine.rocks.format.KeyKind;
@@ -618,6 +619,36 @@ class PurgeTest {
         assertThatThrownBy(first::get).hasCauseInstanceOf(CompactionStoppedException.class);
         store.compact(List.of());
         assertThat(stored()).isEmpty();
+    }
+
+    /** It took all of a processor for as long as the other ran. */
+    @Test
+    void aPurgeThatWaitsForAnotherDoesNotSpinIfItIsInterrupted() throws Exception {
+        HeldPurge held = new HeldPurge();
+        open(held::mayPurge);
+        rows("x", 0, 3, 1);
+        store.write(update("x").at(2).now(LONG_AGO).deleteRow(0).deleteRow(1).deleteRow(2).build());
+        var first = held.begin();
+        AtomicBoolean isOver = new AtomicBoolean();
+        try {
+            held.isHeld.await();
+            InterruptedThread.waits(
+                    () -> {
+                        assertThatThrownBy(() -> store.compact(List.of()))
+                                .isInstanceOf(CompactionStoppedException.class);
+                        isOver.set(true);
+                    },
+                    () ->
+                            Tables.await(
+                                    "the end of the one that waits",
+                                    () -> {
+                                        store.stopCompactions();
+                                        return isOver.get();
+                                    }));
+        } finally {
+            held.goesOn.countDown();
+        }
+        assertThatThrownBy(first::get).hasCauseInstanceOf(CompactionStoppedException.class);
     }
 
     /** As if it had been forbidden before. */

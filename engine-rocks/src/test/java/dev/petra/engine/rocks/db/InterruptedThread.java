@@ -9,7 +9,7 @@ import java.util.concurrent.FutureTask;
 import java.util.concurrent.TimeUnit;
 
 /** A thread that is interrupted before it waits for something, and while it does. */
-final class InterruptedThread {
+public final class InterruptedThread {
     private InterruptedThread() {}
 
     /**
@@ -19,7 +19,7 @@ final class InterruptedThread {
      * @param wait what it does
      * @param end of what it waits for, after a second
      */
-    static void waits(Runnable wait, Runnable end) throws Exception {
+    public static void waits(Runnable wait, Runnable end) throws Exception {
         ThreadMXBean threads = ManagementFactory.getThreadMXBean();
         FutureTask<Long> waiting =
                 new FutureTask<>(
