@@ -8,7 +8,6 @@ import java.io.IOException;
 import java.io.InputStream;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
-import java.nio.channels.FileChannel;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.zip.CRC32C;
@@ -68,14 +67,15 @@ public final class BlobFiles {
     /** Whether the footer is there and whole, which RocksDB writes last. */
     static boolean isFinished(Path file) throws IOException {
         ByteBuffer footer = ByteBuffer.allocate(FOOTER).order(ByteOrder.LITTLE_ENDIAN);
-        try (FileChannel channel = FileChannel.open(file)) {
-            long at = channel.size() - FOOTER;
+        // Not by a channel: an interrupt would close it.
+        try (InputStream in = Files.newInputStream(file)) {
+            long at = Files.size(file) - FOOTER;
             if (at < HEADER) return false;
-            while (footer.hasRemaining())
-                if (channel.read(footer, at + footer.position()) < 0) return false;
+            in.skipNBytes(at);
+            if (in.readNBytes(footer.array(), 0, FOOTER) < FOOTER) return false;
         }
         CRC32C checksum = new CRC32C();
-        checksum.update(footer.flip().limit(FOOTER - Integer.BYTES));
+        checksum.update(footer.limit(FOOTER - Integer.BYTES));
         return masked(checksum) == footer.limit(FOOTER).getInt();
     }
 

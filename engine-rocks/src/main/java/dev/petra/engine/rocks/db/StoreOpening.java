@@ -107,7 +107,7 @@ final class StoreOpening {
             options.close();
             throw RocksErrors.corrupt(e, name(), spec.directory());
         } catch (IOException e) {
-            // Too many open files, an interrupt: nothing is known of the data.
+            // Too many open files: nothing is known of the data.
             options.close();
             throw new FSReadError(e, spec.directory());
         }

@@ -2,11 +2,11 @@
 package dev.petra.engine.rocks.wal;
 
 import java.io.IOException;
+import java.io.InputStream;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
-import java.nio.channels.FileChannel;
+import java.nio.file.Files;
 import java.nio.file.Path;
-import java.nio.file.StandardOpenOption;
 import java.util.Arrays;
 import java.util.zip.CRC32C;
 
@@ -33,7 +33,9 @@ final class LogRecords implements AutoCloseable {
     private static final int NUMBERED = 4;
     private static final int MASK_DELTA = 0xa282ead8;
 
-    private final FileChannel channel;
+    /** Not a channel: an interrupt would close it, and pass for an error of the disk. */
+    private final InputStream in;
+
     private final long number;
     private final int kept;
     private final CRC32C crc = new CRC32C();
@@ -59,20 +61,23 @@ final class LogRecords implements AutoCloseable {
      * @param from where a record begins, or would
      */
     LogRecords(Path file, long number, int kept, long from) throws IOException {
-        this.channel = FileChannel.open(file, StandardOpenOption.READ);
+        this.in = Files.newInputStream(file);
         this.number = number;
         this.kept = kept;
         this.blockAt = from - from % BLOCK - BLOCK;
         // Nothing is left of the block before the first.
         block.position(BLOCK);
-        if (from % BLOCK == 0) return;
         boolean complete = false;
         try {
-            nextBlock();
-            block.position(Math.min((int) (from % BLOCK), block.limit()));
+            // Less only if the file has become shorter: there is nothing, then.
+            var unused = in.skip(from - from % BLOCK);
+            if (from % BLOCK > 0) {
+                nextBlock();
+                block.position(Math.min((int) (from % BLOCK), block.limit()));
+            }
             complete = true;
         } finally {
-            if (!complete) channel.close();
+            if (!complete) in.close();
         }
     }
 
@@ -125,9 +130,10 @@ final class LogRecords implements AutoCloseable {
 
     private void nextBlock() throws IOException {
         blockAt += BLOCK;
-        block.clear();
-        while (block.hasRemaining()) if (channel.read(block, blockAt + block.position()) < 0) break;
-        block.flip();
+        // Behind a block that was cut short there was none. If the file has grown since, the stream
+        // goes on within that block.
+        boolean ended = block.limit() < BLOCK;
+        block.clear().limit(ended ? 0 : in.readNBytes(block.array(), 0, BLOCK));
     }
 
     private void keep(int from, int length) {
@@ -153,12 +159,9 @@ final class LogRecords implements AutoCloseable {
 
     /** Whether a block behind the one that was read last has anything but zeros. */
     boolean hasMore() throws IOException {
-        for (long at = blockAt + BLOCK; ; at += BLOCK) {
-            block.clear();
-            while (block.hasRemaining()) if (channel.read(block, at + block.position()) < 0) break;
-            if (block.position() == 0) return false;
-            if (!isZero(block.flip())) return true;
-        }
+        do nextBlock();
+        while (block.hasRemaining() && isZero(block));
+        return block.hasRemaining();
     }
 
     /** Where the record begins, or what was taken for one. */
@@ -173,6 +176,6 @@ final class LogRecords implements AutoCloseable {
 
     @Override
     public void close() throws IOException {
-        channel.close();
+        in.close();
     }
 }

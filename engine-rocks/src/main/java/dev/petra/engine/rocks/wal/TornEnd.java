@@ -2,10 +2,9 @@
 package dev.petra.engine.rocks.wal;
 
 import java.io.IOException;
+import java.io.RandomAccessFile;
 import java.nio.ByteBuffer;
-import java.nio.channels.FileChannel;
 import java.nio.file.Path;
-import java.nio.file.StandardOpenOption;
 import java.util.List;
 
 /**
@@ -83,15 +82,20 @@ final class TornEnd {
     }
 
     private static void cut(Path log, long at) throws IOException {
-        try (FileChannel channel = FileChannel.open(log, StandardOpenOption.WRITE)) {
-            channel.truncate(at);
+        try (RandomAccessFile file = writable(log)) {
+            file.setLength(at);
         }
     }
 
     private static void damage(Path log, long at) throws IOException {
-        try (FileChannel channel = FileChannel.open(log, StandardOpenOption.WRITE)) {
-            ByteBuffer header = ByteBuffer.wrap(DAMAGED);
-            while (header.hasRemaining()) channel.write(header, at + header.position());
+        try (RandomAccessFile file = writable(log)) {
+            file.seek(at);
+            file.write(DAMAGED);
         }
+    }
+
+    /** Not a channel: an interrupt would close it, and pass for an error of the disk. */
+    private static RandomAccessFile writable(Path log) throws IOException {
+        return new RandomAccessFile(log.toFile(), "rw");
     }
 }

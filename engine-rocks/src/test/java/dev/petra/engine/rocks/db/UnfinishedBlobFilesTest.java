@@ -75,7 +75,13 @@ class UnfinishedBlobFilesTest {
         Path empty = Files.createFile(directory.resolve("000001.blob"));
         Path cut = directory.resolve("000002.blob");
         Files.write(cut, Arrays.copyOf(whole, whole.length - 1));
-        store = open();
+        // An interrupt is no reason to leave them.
+        Thread.currentThread().interrupt();
+        try {
+            store = open();
+        } finally {
+            assertThat(Thread.interrupted()).as("it stays interrupted").isTrue();
+        }
         assertThat(empty).doesNotExist();
         assertThat(cut).doesNotExist();
         store.rewrite();

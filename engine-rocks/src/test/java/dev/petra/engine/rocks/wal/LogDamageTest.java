@@ -30,6 +30,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
+import org.junit.jupiter.params.provider.ValueSource;
 import org.rocksdb.RocksDBException;
 
 /**
@@ -280,9 +281,12 @@ class LogDamageTest {
     /**
      * A disk may keep a later page and not an earlier one. RocksDB passes over blocks that begin
      * with zeros, and replays what comes behind.
+     *
+     * @param isInterrupted the thread that opens the store: that passed for an error of the disk
      */
-    @Test
-    void zerosInWhatWasNotSyncedEndTheLog() throws Exception {
+    @ParameterizedTest
+    @ValueSource(booleans = {false, true})
+    void zerosInWhatWasNotSyncedEndTheLog(boolean isInterrupted) throws Exception {
         write(10, 1_000);
         store.syncLog();
         Path live = files(directory.resolve("1"), "*.log").get(0);
@@ -298,6 +302,7 @@ class LogDamageTest {
             file.seek(zeros);
             file.write(new byte[(int) (behind - zeros)]);
         }
+        if (isInterrupted) openInterrupted(crashed);
         assertFirst(before, crashed);
         // Nor does another start bring it back.
         assertFirst(before, crashed);
@@ -327,6 +332,17 @@ class LogDamageTest {
             file.setLength(end);
         }
         assertFirst(before, crashed);
+    }
+
+    private void openInterrupted(Path copy) {
+        Thread.currentThread().interrupt();
+        TableStore opened;
+        try {
+            opened = Tables.open(engine, copy, TABLE);
+        } finally {
+            assertThat(Thread.interrupted()).as("it stays interrupted").isTrue();
+        }
+        opened.close();
     }
 
     private void assertFirst(int rows, Path copy) {

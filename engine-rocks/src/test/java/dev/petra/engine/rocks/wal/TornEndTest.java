@@ -171,6 +171,22 @@ class TornEndTest {
         assertWhole(crashed.directory);
     }
 
+    /** An interrupt closed the file, which passed for an error of the disk. */
+    @Test
+    void aThreadThatIsInterruptedCutsTheLogAsWell() throws Exception {
+        Crashed crashed = crashed();
+        byte[] whole = Files.readAllBytes(crashed.log);
+        append(crashed.log, new byte[] {1, 2, 3, 4, 100, 0, 5, 0, 0, 0, 0, 9, 9});
+        Thread.currentThread().interrupt();
+        try {
+            LogCheck.run(crashed.directory);
+        } finally {
+            assertThat(Thread.interrupted()).as("it stays interrupted").isTrue();
+        }
+        assertThat(crashed.log).hasBinaryContent(whole);
+        assertWhole(crashed.directory);
+    }
+
     @Test
     void aRecordThatIsDamagedIsALoss() throws Exception {
         Crashed crashed = crashed();
