@@ -259,23 +259,27 @@ public final class WriteStallRetry {
     private void retry(Attempt attempt, @Nullable RocksDBException first, boolean isClients)
             throws RocksDBException {
         long end = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(timeoutMillis);
+        Runnable look = isClients ? this::refuseCrowd : () -> {};
         RocksDBException refused = first;
-        do {
-            // Those that came later would pass one that left the queue to wait otherwise.
-            if (!turns.await(end, isClients ? this::refuseCrowd : () -> {})) throw stalled(refused);
-            try {
-                if (stalled) {
+        turns.join();
+        try {
+            do {
+                if (!turns.await(end, () -> !stalled, look)) break;
+                if (!stalled) {
+                    // It is over, and nobody needs a turn: the next tries at the same time. Who is
+                    // refused all the same has its place still, and none that came later passes it.
+                    turns.wakeNext();
+                    refused = refusal(attempt);
+                    if (refused == null) return;
+                    stalled = true;
+                } else if (turns.isMine()) {
                     tryInTurn(attempt, end);
                     return;
                 }
-            } finally {
-                turns.end();
-            }
-            // It is over: nobody waits for a turn any more.
-            refused = refusal(attempt);
-            if (refused == null) return;
-            stalled = true;
-        } while (System.nanoTime() - end < 0);
+            } while (System.nanoTime() - end < 0);
+        } finally {
+            turns.leave();
+        }
         throw stalled(refused);
     }
 

@@ -12,11 +12,19 @@ import org.junit.jupiter.api.Test;
 
 class TurnsTest {
     private final Turns turns = new Turns();
+    private final AtomicBoolean isOver = new AtomicBoolean();
     private final List<Integer> order = new CopyOnWriteArrayList<>();
     private final List<Thread> threads = new ArrayList<>();
 
-    private static long inAMinute() {
-        return System.nanoTime() + TimeUnit.MINUTES.toNanos(1);
+    private boolean await(Runnable look) {
+        long end = System.nanoTime() + TimeUnit.MINUTES.toNanos(1);
+        return turns.await(end, isOver::get, look);
+    }
+
+    private void begin() {
+        turns.join();
+        assertThat(await(() -> {})).isTrue();
+        assertThat(turns.isMine()).isTrue();
     }
 
     /** The last of those that wait. */
@@ -24,9 +32,12 @@ class TurnsTest {
         Thread thread =
                 new Thread(
                         () -> {
-                            if (!turns.await(inAMinute(), look)) return;
-                            order.add(number);
-                            turns.end();
+                            turns.join();
+                            try {
+                                if (await(look)) order.add(number);
+                            } finally {
+                                turns.leave();
+                            }
                         });
         threads.add(thread);
         thread.start();
@@ -35,7 +46,7 @@ class TurnsTest {
     }
 
     private void endAll() throws InterruptedException {
-        turns.end();
+        turns.leave();
         for (Thread thread : threads) {
             thread.join(TimeUnit.MINUTES.toMillis(1));
             assertThat(thread.isAlive()).isFalse();
@@ -45,7 +56,7 @@ class TurnsTest {
 
     @Test
     void theyComeInTheOrderOfThoseThatWait() throws Exception {
-        assertThat(turns.await(inAMinute(), () -> {})).isTrue();
+        begin();
         assertThat(turns.areAwaited()).isFalse();
         for (int i = 0; i < 5; i++) begin(i, () -> {});
         assertThat(turns.areAwaited()).isTrue();
@@ -58,7 +69,7 @@ class TurnsTest {
 
     @Test
     void whoLeavesKeepsNobodyWaiting() throws Exception {
-        assertThat(turns.await(inAMinute(), () -> {})).isTrue();
+        begin();
         AtomicBoolean isRefused = new AtomicBoolean();
         Thread leaving =
                 begin(
@@ -76,8 +87,21 @@ class TurnsTest {
     }
 
     @Test
+    void nobodyWaitsForATurnThatNobodyNeeds() throws Exception {
+        begin();
+        for (int i = 0; i < 3; i++) begin(i, () -> {});
+        isOver.set(true);
+        turns.wakeNext();
+        threads.get(0).join(TimeUnit.MINUTES.toMillis(1));
+        assertThat(order).contains(0);
+        assertThat(turns.isMine()).as("it has its place still").isTrue();
+        endAll();
+        assertThat(order).containsExactlyInAnyOrder(0, 1, 2);
+    }
+
+    @Test
     void whoseTurnDoesNotComeInTimeIsToldSo() throws Exception {
-        assertThat(turns.await(inAMinute(), () -> {})).isTrue();
+        begin();
         AtomicBoolean came = new AtomicBoolean(true);
         AtomicBoolean isInterrupted = new AtomicBoolean();
         Thread late =
@@ -85,7 +109,9 @@ class TurnsTest {
                         () -> {
                             Thread.currentThread().interrupt();
                             long end = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(20);
-                            came.set(turns.await(end, () -> {}));
+                            turns.join();
+                            came.set(turns.await(end, () -> false, () -> {}));
+                            turns.leave();
                             isInterrupted.set(Thread.currentThread().isInterrupted());
                         });
         threads.add(late);

@@ -4,7 +4,9 @@ package dev.petra.engine.rocks.db;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import com.google.common.util.concurrent.Uninterruptibles;
 import dev.petra.engine.WriteStallException;
+import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
@@ -262,6 +264,65 @@ class WriteStallRetryTest {
         assertThat(refused).hasValue(0);
         // When one was taken at its first try, the others wait for no turn any more.
         assertThat(written).hasSize(4).startsWith(0);
+    }
+
+    /** It left the queue for that try, so that all that waited passed it. */
+    @Test
+    void aWriteThatIsRefusedWhenAStallSeemsToBeOverKeepsItsPlace() throws Exception {
+        WriteStallRetry room = new WriteStallRetry("ks.t", TimeUnit.MINUTES.toMillis(1), stalled);
+        AtomicBoolean open = new AtomicBoolean();
+        AtomicInteger attempts = new AtomicInteger();
+        AtomicInteger refused = new AtomicInteger();
+        List<Integer> written = new CopyOnWriteArrayList<>();
+        List<Thread> waiting = new ArrayList<>();
+        CountDownLatch areWaiting = new CountDownLatch(1);
+        AtomicInteger attemptsOfFirst = new AtomicInteger();
+        // Taken at the first try in its turn, as if the stall were over.
+        CompletableFuture<Void> first =
+                CompletableFuture.runAsync(
+                        () ->
+                                writeAsClient(
+                                        room,
+                                        () -> {
+                                            if (attemptsOfFirst.incrementAndGet() == 1)
+                                                throw stall();
+                                            Uninterruptibles.awaitUninterruptibly(areWaiting);
+                                        },
+                                        refused));
+        try {
+            while (attemptsOfFirst.get() < 2) Thread.onSpinWait();
+            for (int i = 0; i < 3; i++) {
+                int number = i;
+                WriteStallRetry.Attempt attempt =
+                        () -> {
+                            attempts.incrementAndGet();
+                            if (!open.get()) throw stall();
+                            written.add(number);
+                        };
+                waiting.add(new Thread(() -> writeAsClient(room, attempt, refused)));
+                waiting.get(i).start();
+                awaitParked(waiting.get(i));
+            }
+            areWaiting.countDown();
+            first.get(1, TimeUnit.MINUTES);
+            // Once each at most, and then again and again in a turn.
+            while (attempts.get() < 5) Thread.onSpinWait();
+            for (Thread each : waiting) awaitParked(each);
+        } finally {
+            areWaiting.countDown();
+            open.set(true);
+        }
+        for (Thread each : waiting) {
+            each.join(TimeUnit.MINUTES.toMillis(1));
+            assertThat(each.isAlive()).isFalse();
+        }
+        assertThat(refused).hasValue(0);
+        // When one was taken at its first try, the others wait for no turn any more.
+        assertThat(written).hasSize(3).startsWith(0);
+    }
+
+    private static void awaitParked(Thread thread) {
+        while (thread.getState() != Thread.State.TIMED_WAITING) Thread.onSpinWait();
     }
 
     /** Each try without a pause was charged to the store, and before its turn it failed. */
