@@ -73,15 +73,15 @@ class ShadowSoakIT {
             List.of(
                     "loses-row-deletions",
                     "loses-cells-beside-a-row-deletion",
-                    "loses-partition-deletions",
                     "ignores-range-tombstones",
                     "loses-row-markers",
                     "loses-static-rows",
                     "reads-forwards-in-reverse");
 
-    /** As well; in an hour only. */
+    /** As well, some of them after thousands of reads: partitions are soon written anew. */
     private static final List<String> ALSO_FOUND_HERE =
             List.of(
+                    "loses-partition-deletions",
                     "loses-collection-deletions",
                     "forgets-ttls",
                     "drops-timestamps-up-to-zero",
