@@ -3,6 +3,7 @@ package dev.petra.launcher;
 
 import java.io.IOException;
 import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Optional;
@@ -48,9 +49,11 @@ final class PidFile {
 
     private Optional<Long> read() {
         try {
-            return Files.exists(file)
-                    ? Optional.of(Long.valueOf(Files.readString(file).strip()))
-                    : Optional.empty();
+            return Optional.of(Long.valueOf(Files.readString(file).strip()));
+        } catch (NoSuchFileException e) {
+            // Also while it is looked for: both the command that runs a node and the one that
+            // stops it remove the file.
+            return Optional.empty();
         } catch (IOException e) {
             throw new NodeException("cannot read " + file + ": " + e, e);
         } catch (NumberFormatException e) {
