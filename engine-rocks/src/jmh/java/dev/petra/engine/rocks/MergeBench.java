@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.engine.rocks;
 
-import org.apache.cassandra.io.util.PathUtils;
 import dev.petra.engine.StorageEngine;
 import dev.petra.engine.TableStore;
 import dev.petra.engine.conformance.TestTable;
@@ -14,6 +13,7 @@ import java.util.Locale;
 import java.util.Random;
 import org.apache.cassandra.db.Slices;
 import org.apache.cassandra.db.rows.UnfilteredRowIterator;
+import org.apache.cassandra.io.util.PathUtils;
 import org.rocksdb.CompactRangeOptions;
 import org.rocksdb.FlushOptions;
 import org.rocksdb.Options;

@@ -10,7 +10,6 @@ import dev.petra.engine.conformance.TestTable;
 import dev.petra.engine.rocks.db.Database;
 import java.io.IOException;
 import java.lang.management.ManagementFactory;
-import java.nio.ByteBuffer;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -22,10 +21,10 @@ import java.util.Random;
 import java.util.SplittableRandom;
 import java.util.UUID;
 import java.util.stream.Stream;
-import org.rocksdb.RocksDBException;
 import org.apache.cassandra.db.Slices;
 import org.apache.cassandra.schema.CompressionParams;
 import org.apache.cassandra.schema.TableId;
+import org.rocksdb.RocksDBException;
 
 /**
  * How long a store takes to open, all in the page cache: after its process was killed, by how much
@@ -42,6 +41,7 @@ public final class OpenBench {
 
     private static final TestTable TABLE =
             TestTable.of("CREATE TABLE t (k int, c int, v text, PRIMARY KEY (k, c))");
+
     /** The same in each process. */
     private static final TestTable PLAIN =
             TestTable.of(
@@ -120,8 +120,7 @@ public final class OpenBench {
             double millis = (System.nanoTime() - begun) / 1e6;
             double cpuMillis = (PROCESS.getProcessCpuTime() - cpu) / 1e6;
             try (var last =
-                    store.read(
-                            TABLE.key((rows(mib) - 1) / 100), Slices.ALL, TABLE.all(), false)) {
+                    store.read(TABLE.key((rows(mib) - 1) / 100), Slices.ALL, TABLE.all(), false)) {
                 if (!last.hasNext()) throw new AssertionError("the last row was not recovered");
             }
             System.out.printf(

@@ -288,8 +288,7 @@ public final class SharedDatabaseBench {
         int count = databases.size();
         close();
         long began = System.nanoTime();
-        for (int t = 0; t < count; t++)
-            databases.add(open(root.resolve(shared ? "all" : "" + t)));
+        for (int t = 0; t < count; t++) databases.add(open(root.resolve(shared ? "all" : "" + t)));
         return millis(began);
     }
 
@@ -362,8 +361,7 @@ public final class SharedDatabaseBench {
 
     private static double status(String field) throws IOException {
         for (String line : Files.readAllLines(Path.of("/proc/self/status")))
-            if (line.startsWith(field + ":"))
-                return Double.parseDouble(line.replaceAll("\\D", ""));
+            if (line.startsWith(field + ":")) return Double.parseDouble(line.replaceAll("\\D", ""));
         throw new IllegalStateException("no " + field);
     }
 

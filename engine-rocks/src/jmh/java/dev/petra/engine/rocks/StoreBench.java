@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.engine.rocks;
 
-import dev.petra.engine.host.Liveness;
 import dev.petra.engine.StorageEngine;
 import dev.petra.engine.TableStore;
+import dev.petra.engine.host.Liveness;
 import dev.petra.engine.rocks.db.StoreDirectory;
 import dev.petra.engine.rocks.format.ByteSink;
 import dev.petra.engine.rocks.format.KeyKind;
