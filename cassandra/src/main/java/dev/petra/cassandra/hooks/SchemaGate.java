@@ -87,6 +87,7 @@ final class SchemaGate {
             warn(old, table);
             warnOfWindows(old, table);
             warnOfShadow(old, before, table, after);
+            warnOfTheWayBack(old, table);
             // Cassandra checks this for a new table, but not where ALTER TABLE sets nothing else.
             if (PetraMemtableFactory.owns(table) && table.params.cdc) throw refused(table, NO_CDC);
         }
@@ -283,6 +284,19 @@ final class SchemaGate {
                         + " drops no expired SSTable of the table until its time to live and"
                         + " gc_grace_seconds have passed since. The disk must have room for what"
                         + " expires until then.");
+    }
+
+    /** Warns that a table with a shadow, which is back at once until now, is not any more. */
+    private static void warnOfTheWayBack(@Nullable TableMetadata before, TableMetadata after) {
+        if (before == null
+                || ShadowFactory.of(before) == null
+                || !PetraMemtableFactory.owns(after)) return;
+        warn(
+                "Table "
+                        + after
+                        + " goes into its storage engine: from now on the way back is a migration,"
+                        + " which takes as long as the table is large. A table with a shadow of"
+                        + " 'mode: fallback' is back at once.");
     }
 
     private static void warn(String warning) {

@@ -520,7 +520,7 @@ class ShadowIT {
     @Order(9)
     void aTableThatIsInAnEngineOrLeavesOne() throws Exception {
         create("moved");
-        session.execute("ALTER TABLE ks.moved WITH memtable = 'rocks'");
+        assertThat(warnings("ALTER TABLE ks.moved WITH memtable = 'rocks'")).isEmpty();
         String shadowed = "ALTER TABLE ks.moved WITH memtable = 'rocks_shadow'";
         String refused =
                 "Shadow of table ks.moved: its data is in a storage engine, or leaving one";
@@ -640,7 +640,11 @@ class ShadowIT {
         session.execute("DELETE FROM ks.p WHERE k = 3");
         session.execute("ALTER TABLE ks.p WITH memtable = 'rocks_shadow'");
         assertThat(compare("p", KEYS).getLong("different")).isZero();
-        session.execute("ALTER TABLE ks.p WITH memtable = 'rocks'");
+        assertThat(warnings("ALTER TABLE ks.p WITH memtable = 'rocks'"))
+                .containsExactly(
+                        "Table ks.p goes into its storage engine: from now on the way back is a"
+                                + " migration, which takes as long as the table is large. A table"
+                                + " with a shadow of 'mode: fallback' is back at once.");
         assertThat(session.execute("SELECT k FROM ks.p").all()).hasSize(KEYS - 1);
         TestNode.awaitMigrations(session, PATIENCE);
         assertThat(session.execute("SELECT k FROM ks.p").all()).hasSize(KEYS - 1);

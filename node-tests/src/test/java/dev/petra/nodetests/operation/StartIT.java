@@ -259,7 +259,7 @@ class StartIT {
     }
 
     static List<String> modes() {
-        return Drawn.of("StartIT, mode", List.of("", "shadow"));
+        return Drawn.of("StartIT, mode", List.of("", "shadow", "fallback"));
     }
 
     @ParameterizedTest
