@@ -8,7 +8,7 @@ import java.nio.file.Path;
 import java.util.Comparator;
 import java.util.stream.Stream;
 
-/** Deletes directories. */
+/** Deletes directories. The engines' way throws errors of Cassandra, which the launcher has not. */
 public final class FileTree {
     private FileTree() {}
 

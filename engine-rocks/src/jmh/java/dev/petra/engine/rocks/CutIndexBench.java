@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.engine.rocks;
 
-import com.google.common.io.MoreFiles;
-import com.google.common.io.RecursiveDeleteOption;
 import com.sun.management.OperatingSystemMXBean;
+import dev.petra.engine.DirectoryTree;
 import java.lang.management.ManagementFactory;
 import java.nio.ByteBuffer;
 import java.nio.file.Files;
@@ -60,7 +59,7 @@ public final class CutIndexBench {
                     parts.read(mib);
                 }
         } finally {
-            MoreFiles.deleteRecursively(root, RecursiveDeleteOption.ALLOW_INSECURE);
+            DirectoryTree.delete(root);
         }
     }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.engine.rocks;
 
+import dev.petra.engine.DirectoryTree;
 import dev.petra.engine.StorageEngine;
 import dev.petra.engine.TableStore;
 import dev.petra.engine.conformance.TestTable;
@@ -13,7 +14,6 @@ import java.util.Locale;
 import java.util.Random;
 import org.apache.cassandra.db.Slices;
 import org.apache.cassandra.db.rows.UnfilteredRowIterator;
-import org.apache.cassandra.io.util.PathUtils;
 import org.rocksdb.CompactRangeOptions;
 import org.rocksdb.FlushOptions;
 import org.rocksdb.Options;
@@ -76,7 +76,7 @@ public final class MergeBench {
                     "| written 100000 times, flushed | %.2f | |%n",
                     read(store, "k100000"));
         }
-        PathUtils.deleteRecursive(directory);
+        DirectoryTree.delete(directory);
     }
 
     private static double read(TableStore store, String key) {
@@ -124,7 +124,7 @@ public final class MergeBench {
                         db.getLongProperty("rocksdb.estimate-live-data-size") / 1_000_000);
             }
         }
-        PathUtils.deleteRecursive(directory);
+        DirectoryTree.delete(directory);
     }
 
     private static long fill(RocksDB db, Random random) throws RocksDBException {

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.engine.rocks;
 
-import com.google.common.io.MoreFiles;
-import com.google.common.io.RecursiveDeleteOption;
 import com.sun.management.OperatingSystemMXBean;
+import dev.petra.engine.DirectoryTree;
 import dev.petra.engine.StorageEngine;
 import dev.petra.engine.TableStore;
 import dev.petra.engine.conformance.TestTable;
@@ -68,14 +67,14 @@ public final class OpenBench {
                     Path killed = Files.createDirectory(root.resolve("killed"));
                     leave(mib, root.resolve("alive"), killed);
                     open(mib, killed);
-                    delete(root.resolve("alive"));
-                    delete(killed);
+                    DirectoryTree.delete(root.resolve("alive"));
+                    DirectoryTree.delete(killed);
                 }
             for (int files : FILES) write(files, root.resolve("files" + files));
             for (int round = 0; round < ROUNDS; round++)
                 for (int files : FILES) openElsewhere(root.resolve("files" + files));
         } finally {
-            delete(root);
+            DirectoryTree.delete(root);
         }
     }
 
@@ -200,7 +199,7 @@ public final class OpenBench {
                     (resident() - before) / 1024.0,
                     cached / 1048576.0);
         }
-        delete(directory.resolveSibling("first"));
+        DirectoryTree.delete(directory.resolveSibling("first"));
     }
 
     /** In KiB. */
@@ -211,10 +210,5 @@ public final class OpenBench {
                     .findFirst()
                     .orElseThrow();
         }
-    }
-
-    private static void delete(Path directory) throws IOException {
-        if (Files.exists(directory))
-            MoreFiles.deleteRecursively(directory, RecursiveDeleteOption.ALLOW_INSECURE);
     }
 }

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.engine.rocks;
 
-import com.google.common.io.MoreFiles;
-import com.google.common.io.RecursiveDeleteOption;
+import dev.petra.engine.DirectoryTree;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
@@ -86,7 +85,7 @@ public final class SharedDatabaseBench {
             new SharedDatabaseBench(arguments[0].equals("shared"), root)
                     .run(Integer.parseInt(arguments[1]));
         } finally {
-            MoreFiles.deleteRecursively(root, RecursiveDeleteOption.ALLOW_INSECURE);
+            DirectoryTree.delete(root);
         }
     }
 

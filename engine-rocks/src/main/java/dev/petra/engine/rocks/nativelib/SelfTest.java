@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.engine.rocks.nativelib;
 
+import dev.petra.engine.DirectoryTree;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
@@ -9,7 +10,6 @@ import java.util.Arrays;
 import java.util.HexFormat;
 import java.util.Map;
 import org.apache.cassandra.exceptions.ConfigurationException;
-import org.apache.cassandra.io.util.PathUtils;
 import org.rocksdb.FlushOptions;
 import org.rocksdb.Options;
 import org.rocksdb.RocksDB;
@@ -87,7 +87,7 @@ public final class SelfTest {
                             + " has 32 MiB free.",
                     e);
         } finally {
-            if (database != null) PathUtils.deleteRecursive(database);
+            if (database != null) DirectoryTree.delete(database);
         }
     }
 

@@ -8,6 +8,7 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.assertj.core.api.Assertions.catchThrowable;
 
 import dev.petra.engine.CorruptStoreException;
+import dev.petra.engine.DirectoryTree;
 import dev.petra.engine.StorageEngine;
 import dev.petra.engine.TableStore;
 import dev.petra.engine.WriteStallException;
@@ -35,7 +36,6 @@ import org.apache.cassandra.db.Clustering;
 import org.apache.cassandra.db.Slices;
 import org.apache.cassandra.db.filter.ColumnFilter;
 import org.apache.cassandra.io.FSWriteError;
-import org.apache.cassandra.io.util.PathUtils;
 import org.apache.cassandra.schema.TableMetadata;
 import org.apache.cassandra.utils.ByteBufferUtil;
 import org.jspecify.annotations.Nullable;
@@ -487,7 +487,7 @@ class FullDiskTest {
                     // Of a file that is not RocksDB's.
                     assertThat(e).hasStackTraceContaining("No space left");
                 }
-                if (Files.exists(store)) PathUtils.deleteRecursive(store);
+                if (Files.exists(store)) DirectoryTree.delete(store);
             }
         }
         assertThat(failures)
