@@ -475,7 +475,7 @@ public final class PetraMemtable extends AbstractMemtableWithCommitlog implement
         // TRUNCATE ends the generation; other switches keep the data.
         if (Truncation.isRunning()) {
             end();
-            // What was on its way out as well, or it would be moved after all.
+            // A migration out ends, too: what it would write to SSTables is truncated.
             departure = 0;
         }
         super.switchOut(writeBarrier, upperBound);

@@ -5,7 +5,7 @@ import com.google.common.base.Throwables;
 import org.apache.cassandra.io.FSDiskFullWriteError;
 import org.jspecify.annotations.Nullable;
 
-/** What the operating system says where there is no room: often nothing else of it is left. */
+/** The message of the operating system for a full disk: often all that an exception has kept of the error. */
 public final class FullDisk {
     private FullDisk() {}
 

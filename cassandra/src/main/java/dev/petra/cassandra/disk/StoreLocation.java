@@ -287,8 +287,8 @@ public final class StoreLocation {
         } catch (IOException e) {
             // A marker too many does no harm, and one that is missing stops nothing.
             logger.warn(
-                    "Nobody can tell whether {} is on a disk of its own; {} is written as if it"
-                            + " were",
+                    "The system does not say which disk {} is on. {} is written, as for a store on"
+                            + " another disk than its table",
                     root,
                     tableDirectory.resolve(StoreMarker.NAME),
                     e);

@@ -65,8 +65,8 @@ public final class Announcement {
 
     private void notTold(RuntimeException e) {
         logger.error(
-                "Gossip cannot tell the other nodes {}. Until it can, which is tried every second,"
-                        + " they go by what they were told before",
+                "Gossip cannot tell the other nodes {}. It is tried every second; until then they"
+                        + " know the last that this node has told them",
                 about,
                 e);
     }

@@ -275,7 +275,7 @@ final class MigrateIn extends Migration {
             state("migrating " + name(sstable));
             movedTo = 0;
             moving = sstable.descriptor;
-            return moveOrPassOver(sstable, transaction);
+            return migrateOrPassOver(sstable, transaction);
         } finally {
             moving = null;
         }
@@ -297,10 +297,10 @@ final class MigrateIn extends Migration {
     }
 
     /** An SSTable that cannot be read, such as a corrupt one, does not hold up the others. */
-    private boolean moveOrPassOver(SSTableReader sstable, LifecycleTransaction transaction) {
+    private boolean migrateOrPassOver(SSTableReader sstable, LifecycleTransaction transaction) {
         isReading = false;
         try {
-            return move(sstable, transaction);
+            return migrate(sstable, transaction);
         } catch (RuntimeException | Error e) {
             if (!isReading) throw e;
             logger.error("{} of {} cannot be migrated", name(sstable), stores.displayName(), e);
@@ -310,7 +310,7 @@ final class MigrateIn extends Migration {
         }
     }
 
-    private boolean move(SSTableReader sstable, LifecycleTransaction transaction) {
+    private boolean migrate(SSTableReader sstable, LifecycleTransaction transaction) {
         TableStore store = stores.current().writable();
         isReading = true;
         DecoratedKey last = store == haltedIn ? halted.get(sstable.descriptor) : null;
@@ -325,7 +325,7 @@ final class MigrateIn extends Migration {
                     last = partition.partitionKey();
                 }
                 // Counted uncompressed, as compactions are throttled.
-                moved(scanner.getCurrentPosition() - before);
+                migrated(scanner.getCurrentPosition() - before);
                 movedTo = before = scanner.getCurrentPosition();
                 isWhole = !scanner.hasNext();
             }

@@ -352,7 +352,7 @@ public final class MigrateOut extends Migration {
                             rest,
                             directory,
                             partitionsOfAnSSTable(store),
-                            this::moved,
+                            this::migrated,
                             this::isHalted);
             isFull = false;
         } catch (RuntimeException | Error e) {

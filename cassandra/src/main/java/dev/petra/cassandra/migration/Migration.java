@@ -172,7 +172,7 @@ public abstract class Migration {
     }
 
     /** Counts what was migrated, and waits as {@code compaction_throughput} wants it. */
-    final void moved(long bytes) {
+    final void migrated(long bytes) {
         if (bytes <= 0) return;
         doneBytes.addAndGet(bytes);
         Throttle.asCompactions(bytes, this::isHalted);

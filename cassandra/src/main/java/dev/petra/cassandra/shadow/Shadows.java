@@ -442,7 +442,7 @@ public final class Shadows {
         try {
             next = shadow.step();
         } catch (RuntimeException | Error e) {
-            if (!stopped) logger.error("{} cannot go on; it tries again", shadow, e);
+            if (!stopped) logger.error("{} failed in a step, which is tried again", shadow, e);
         } finally {
             // Nobody sees what is thrown from here.
             if (next != null) schedule(shadow, next);

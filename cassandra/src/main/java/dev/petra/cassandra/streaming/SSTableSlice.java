@@ -237,7 +237,7 @@ final class SSTableSlice implements OutgoingStream {
                         .build();
         CassandraStreamHeader.serializer.serialize(header, output, version);
         output.flush();
-        logger.info("{} is sent as an empty one: there is nothing of it any more", name);
+        logger.info("{} is sent as an empty SSTable: its data was removed meanwhile", name);
     }
 
     /** In one file: how many an SSTable has is not known before it is written. */

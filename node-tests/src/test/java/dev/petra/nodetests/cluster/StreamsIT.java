@@ -662,7 +662,7 @@ class StreamsIT {
         newcomer.process().awaitCql(PATIENCE);
         for (TestNode node : List.of(seed.node(), newcomer)) node.awaitRing(2);
         assertThat(exports()).isZero();
-        assertThat(seed.node().process().log()).contains("is sent as an empty one");
+        assertThat(seed.node().process().log()).contains("is sent as an empty SSTable");
         assertThat(Contents.alone(seed.node(), SELECT)).isEmpty();
         try (CqlSession session = newcomer.session()) {
             TestNode.awaitMigrations(session, PATIENCE);

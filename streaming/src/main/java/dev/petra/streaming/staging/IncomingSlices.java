@@ -50,7 +50,7 @@ public final class IncomingSlices implements AutoCloseable {
     private final Target target;
     private final BlockMemory large;
     private final IdleLimit idle;
-    private final Map<Long, Arriving> streams = new HashMap<>();
+    private final Map<Long, Transfer> streams = new HashMap<>();
 
     /** The connections that are read from now. */
     private final Set<Reading> readings = new HashSet<>();
@@ -83,12 +83,12 @@ public final class IncomingSlices implements AutoCloseable {
     }
 
     /** One stream; under the session's lock but for its sink. */
-    private static final class Arriving {
+    private static final class Transfer {
         final StreamHead head;
         final BitSet begun = new BitSet();
         final CompletableFuture<StreamSink> sink = new CompletableFuture<>();
 
-        Arriving(StreamHead head) {
+        Transfer(StreamHead head) {
             this.head = head;
         }
 
@@ -316,15 +316,15 @@ public final class IncomingSlices implements AutoCloseable {
     private StreamSink begin(Frame frame, StreamHead head) throws IOException {
         if (frame.slice() >= head.slices())
             throw new IOException("%s of a stream of %d slices".formatted(frame, head.slices()));
-        Arriving to;
+        Transfer to;
         boolean isFirst;
         synchronized (this) {
             if (over) throw ended();
-            Arriving known = streams.get(frame.stream());
+            Transfer known = streams.get(frame.stream());
             isFirst = known == null;
             if (isFirst && streams.size() == MOST_STREAMS)
                 throw new IOException("A session has more than " + MOST_STREAMS + " streams.");
-            to = known == null ? new Arriving(head) : known;
+            to = known == null ? new Transfer(head) : known;
             if (!to.head.equals(head))
                 throw new IOException(
                         "Slices of one stream say %s and %s".formatted(to.head, head));
@@ -337,7 +337,7 @@ public final class IncomingSlices implements AutoCloseable {
         return to.sink();
     }
 
-    private void open(Arriving stream) throws IOException {
+    private void open(Transfer stream) throws IOException {
         StreamSink sink;
         try {
             sink = target.open(stream.head);
@@ -401,17 +401,17 @@ public final class IncomingSlices implements AutoCloseable {
     }
 
     private void ingestAll(BooleanSupplier hasFailed) throws IOException {
-        List<Arriving> all;
+        List<Transfer> all;
         synchronized (this) {
             if (over) throw ended();
             all = List.copyOf(streams.values());
         }
         if (failure != null) throw new IOException("A slice could not be received: " + failure);
-        for (Arriving each : all) {
+        for (Transfer each : all) {
             requireNot(hasFailed, null);
             each.sink().verify();
         }
-        for (Arriving each : all) {
+        for (Transfer each : all) {
             StreamSink sink = each.sink();
             do {
                 requireNot(hasFailed, null);
@@ -454,18 +454,18 @@ public final class IncomingSlices implements AutoCloseable {
     /** Deletes what did not go live. Idempotent; wakes who waits, for the peer as well. */
     @Override
     public void close() {
-        List<Arriving> all;
+        List<Transfer> all;
         synchronized (this) {
             over = true;
             all = List.copyOf(streams.values());
             streams.clear();
             // Those that are opened now are closed by who opens them.
-            for (Arriving each : all) each.sink.completeExceptionally(ended());
+            for (Transfer each : all) each.sink.completeExceptionally(ended());
             // What they hold of memory would be held until the peer ends its connections.
             readings.forEach(Reading::end);
         }
         RuntimeException failure = null;
-        for (Arriving each : all)
+        for (Transfer each : all)
             try {
                 if (!each.sink.isCompletedExceptionally()) each.sink.join().close();
             } catch (RuntimeException e) {

@@ -46,7 +46,7 @@ public final class Healing {
     private final DiskRoom room;
 
     /** Why writes are refused; null while the database is well. */
-    private final AtomicReference<@Nullable Refusal> refusal = new AtomicReference<>();
+    private final AtomicReference<@Nullable WritesRefused> refusal = new AtomicReference<>();
 
     private volatile long healAt = System.nanoTime();
 
@@ -91,13 +91,13 @@ public final class Healing {
      *     of indexes is damaged
      */
     public void checkNotFull() {
-        Refusal reason = refusal.get();
+        WritesRefused reason = refusal.get();
         if (reason != null || renewing) throw refused(reason);
     }
 
     /** What a sync that failed throws; before it has ended, since healing waits for that. */
     public RuntimeException notSynced(RocksDBException e) {
-        Refusal reason = refusal.get();
+        WritesRefused reason = refusal.get();
         if (reason == null
                 || !reason.isFullDisk()
                 // Another thread's sync may just have failed.
@@ -142,7 +142,7 @@ public final class Healing {
     private void indexIsDamaged(String detail) {
         if (refusal.get() != null) return;
         healAt = System.nanoTime();
-        refusal.compareAndSet(null, Refusal.damagedIndex(detail));
+        refusal.compareAndSet(null, WritesRefused.damagedIndex(detail));
     }
 
     /**
@@ -150,10 +150,10 @@ public final class Healing {
      * mend a damaged store, whose refusal stays.
      */
     private void diskIsFull(String detail) {
-        Refusal before = refusal.get();
+        WritesRefused before = refusal.get();
         if (before != null && (before.isFullDisk() || before.isDamagedStore())) return;
         if (before == null) healAt = System.nanoTime() + HEAL_EVERY_NANOS;
-        if (!refusal.compareAndSet(before, Refusal.fullDisk(detail))) {
+        if (!refusal.compareAndSet(before, WritesRefused.fullDisk(detail))) {
             diskIsFull(detail);
             return;
         }
@@ -170,7 +170,7 @@ public final class Healing {
      * @param reason null if it was just opened anew, or is about to be without damaged indexes
      * @throws dev.petra.engine.rocks.wal.FailedSyncError if a sync of the log has failed
      */
-    private RuntimeException refused(@Nullable Refusal reason) {
+    private RuntimeException refused(@Nullable WritesRefused reason) {
         Database present = database.present();
         LogSync.SyncFailure unsynced = present.isFreed() ? null : present.log.syncFailure();
         // Then it is not opened anew, whatever the reason is: nobody is to wait for that.
@@ -185,7 +185,7 @@ public final class Healing {
                     spec.directory());
         if (reason != null) return reason.exception(name(), spec.directory());
         return index.isDamaged()
-                ? Refusal.damagedIndex(INDEXES_DAMAGED).exception(name(), spec.directory())
+                ? WritesRefused.damagedIndex(INDEXES_DAMAGED).exception(name(), spec.directory())
                 : new WriteStallException(
                         "The store of " + name() + " was just opened anew. Try again.");
     }
@@ -233,7 +233,7 @@ public final class Healing {
     private boolean renewNow() {
         synchronized (database) {
             if (database.isClosed() || !index.isDamaged()) return true;
-            Refusal reason = refusal.get();
+            WritesRefused reason = refusal.get();
             if (reason != null || System.nanoTime() - renewAt < 0) throw refused(reason);
             // If it could then not be opened, writes would be refused until there is.
             if (!hasRoom()) throw RocksErrors.full(name(), spec.directory(), NO_ROOM);
@@ -274,7 +274,7 @@ public final class Healing {
      * @throws CorruptStoreException if it was closed to be opened anew, and is damaged
      */
     public void heal() {
-        Refusal reason = refusal.get();
+        WritesRefused reason = refusal.get();
         // A store that was dropped has no directory to look at.
         if (reason == null || database.isClosed()) return;
         if (!mayHeal() || System.nanoTime() - healAt < 0) throw refused(reason);
@@ -312,7 +312,7 @@ public final class Healing {
     /** False if the database is read or compacted for longer than it was waited for. */
     private boolean healNow() {
         synchronized (database) {
-            Refusal reason = refusal.get();
+            WritesRefused reason = refusal.get();
             if (reason == null || database.isClosed()) return true;
             // Somebody else has just tried.
             if (System.nanoTime() - healAt < 0) throw refused(reason);
@@ -390,14 +390,14 @@ public final class Healing {
         try {
             openAnew();
         } catch (CorruptStoreException e) {
-            notOpened(Refusal.damagedStore(e), e, MOST_PAUSE_NANOS);
+            notOpened(WritesRefused.damagedStore(e), e, MOST_PAUSE_NANOS);
             throw e;
         } catch (WriteStallException e) {
             // There is no room after all: what was known before is true.
             rest(MOST_UNKNOWN_PAUSE_NANOS);
             throw e;
         } catch (RuntimeException | Error e) {
-            notOpened(Refusal.notOpened(e), e, MOST_UNKNOWN_PAUSE_NANOS);
+            notOpened(WritesRefused.notOpened(e), e, MOST_UNKNOWN_PAUSE_NANOS);
             throw e;
         }
         openPause = HEAL_EVERY_NANOS;
@@ -427,7 +427,7 @@ public final class Healing {
         database.replace(fresh);
     }
 
-    private void notOpened(Refusal reason, Throwable e, long mostPause) {
+    private void notOpened(WritesRefused reason, Throwable e, long mostPause) {
         refusal.set(reason);
         rest(mostPause);
         logger.error("The store of {} cannot be opened anew", name(), e);

@@ -12,7 +12,7 @@ import org.jspecify.annotations.Nullable;
  * @param detail what RocksDB said
  * @param cause why it could not be opened; null if that was not tried
  */
-record Refusal(Kind kind, String detail, @Nullable Throwable cause) {
+record WritesRefused(Kind kind, String detail, @Nullable Throwable cause) {
     /** What has to be different. */
     enum Kind {
         /** The database is opened without its indexes. */
@@ -25,20 +25,20 @@ record Refusal(Kind kind, String detail, @Nullable Throwable cause) {
         NOT_OPENED
     }
 
-    static Refusal damagedIndex(String detail) {
-        return new Refusal(Kind.DAMAGED_INDEX, detail, null);
+    static WritesRefused damagedIndex(String detail) {
+        return new WritesRefused(Kind.DAMAGED_INDEX, detail, null);
     }
 
-    static Refusal fullDisk(String detail) {
-        return new Refusal(Kind.FULL_DISK, detail, null);
+    static WritesRefused fullDisk(String detail) {
+        return new WritesRefused(Kind.FULL_DISK, detail, null);
     }
 
-    static Refusal damagedStore(CorruptStoreException cause) {
-        return new Refusal(Kind.DAMAGED_STORE, String.valueOf(cause.getMessage()), cause);
+    static WritesRefused damagedStore(CorruptStoreException cause) {
+        return new WritesRefused(Kind.DAMAGED_STORE, String.valueOf(cause.getMessage()), cause);
     }
 
-    static Refusal notOpened(Throwable cause) {
-        return new Refusal(Kind.NOT_OPENED, String.valueOf(cause.getMessage()), cause);
+    static WritesRefused notOpened(Throwable cause) {
+        return new WritesRefused(Kind.NOT_OPENED, String.valueOf(cause.getMessage()), cause);
     }
 
     boolean isFullDisk() {
