@@ -166,11 +166,12 @@ final class JoinPoints {
                             CASSANDRA + "db.partitions.PartitionUpdate",
                             CASSANDRA + "db.CassandraWriteContext",
                             "boolean"),
-                    // first line: DataHooks.beforeRead(this);
+                    // Object sampled = DataHooks.beforeRead(this); ...
+                    // return sampled == null ? read : DataHooks.afterRead(sampled, this, read);
                     at(
                             CASSANDRA + "db.ReadCommand",
                             "executeLocally",
-                            NODE_ADVICE + "BeforeRead",
+                            NODE_ADVICE + "Read",
                             CASSANDRA + "db.ReadExecutionController"),
                     // first lines: var answer = DataHooks.answer(this, cfs, executionController);
                     // if (answer != null) return answer;

@@ -166,13 +166,25 @@ public final class DataHooks {
      * Before a read on this node. Rows in an engine are in no view, and in no index that its store
      * does not keep, so reads by these would miss rows.
      *
+     * @return what {@link #afterRead} is to get; null if it need not be called
      * @throws RuntimeException for such an index of an engine table, or a view of one
      */
-    public static void beforeRead(ReadCommand command) {
-        Shadows.sample(command);
+    public static @Nullable Object beforeRead(ReadCommand command) {
         TableMetadata table = command.metadata();
         if (!table.indexes.isEmpty() || table.isView())
             Unfit.checkRead(table, command.indexQueryPlan());
+        return Shadows.sample(command);
+    }
+
+    /**
+     * Before the answer of a read is gone through.
+     *
+     * @param sampled what {@link #beforeRead} returned
+     * @return the answer, for whoever asked
+     */
+    public static UnfilteredPartitionIterator afterRead(
+            Object sampled, ReadCommand command, UnfilteredPartitionIterator answer) {
+        return Shadows.compareLater(sampled, command, answer);
     }
 
     /**

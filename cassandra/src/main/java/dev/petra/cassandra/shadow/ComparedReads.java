@@ -9,6 +9,9 @@ import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.cassandra.db.PartitionRangeReadCommand;
 import org.apache.cassandra.db.ReadCommand;
 import org.apache.cassandra.db.SinglePartitionReadCommand;
+import org.apache.cassandra.db.partitions.UnfilteredPartitionIterator;
+import org.apache.cassandra.db.rows.UnfilteredRowIterator;
+import org.apache.cassandra.db.transform.Transformation;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -23,7 +26,7 @@ final class ComparedReads {
     /** Reads that wait. */
     static final int MAX_WAITING = 256;
 
-    /** After a read began: most clients have their answer then, and no request waits for this. */
+    /** After the node gave its answer: most clients have it then, and no request waits for this. */
     private static final long DELAY_NANOS = TimeUnit.MILLISECONDS.toNanos(100);
 
     /** Rows of a partition that are compared; a client's limit may be less. */
@@ -50,6 +53,36 @@ final class ComparedReads {
         Thread thread = new Thread(this::run, "PetraShadowReads");
         thread.setDaemon(true);
         thread.start();
+    }
+
+    /** A client's read, which is taken when its answer was gone through. */
+    private final class AnsweredRead extends Transformation<UnfilteredRowIterator> {
+        private final Shadow shadow;
+        private final ReadCommand command;
+
+        AnsweredRead(Shadow shadow, ReadCommand command) {
+            this.shadow = shadow;
+            this.command = command;
+        }
+
+        @Override
+        protected void onClose() {
+            try {
+                add(shadow, command);
+            } catch (RuntimeException | Error e) {
+                logger.error("A read of {} is not compared", shadow, e);
+            }
+        }
+    }
+
+    /**
+     * Takes a client's read when its answer is closed.
+     *
+     * @return the answer, for whoever asked
+     */
+    UnfilteredPartitionIterator addWhenClosed(
+            Shadow shadow, ReadCommand command, UnfilteredPartitionIterator answer) {
+        return Transformation.apply(answer, new AnsweredRead(shadow, command));
     }
 
     /** Takes a client's read. Never blocks. */

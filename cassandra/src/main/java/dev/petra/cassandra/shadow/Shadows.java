@@ -24,6 +24,7 @@ import org.apache.cassandra.db.ReadCommand;
 import org.apache.cassandra.db.ReadExecutionController;
 import org.apache.cassandra.db.SinglePartitionReadCommand;
 import org.apache.cassandra.db.partitions.PartitionUpdate;
+import org.apache.cassandra.db.partitions.UnfilteredPartitionIterator;
 import org.apache.cassandra.db.rows.UnfilteredRowIterator;
 import org.apache.cassandra.exceptions.InvalidRequestException;
 import org.apache.cassandra.schema.SchemaChangeListener;
@@ -384,20 +385,32 @@ public final class Shadows {
         }
     }
 
-    /** When a client's read begins; some are compared later. */
-    public static void sample(ReadCommand command) {
-        if (!any) return;
+    /**
+     * When a client's read begins; some are compared later.
+     *
+     * @return what {@link #compareLater} is to get; null for a read that is not compared
+     */
+    public static @Nullable Object sample(ReadCommand command) {
+        if (!any) return null;
         Shadow shadow = tables.get(command.metadata().id);
         if (shadow == null
                 || stopped
                 || shadow.isPromoted()
                 || command.indexQueryPlan() != null
-                || ThreadLocalRandom.current().nextDouble() >= shadow.factory().share()) return;
-        try {
-            reads.add(shadow, command);
-        } catch (RuntimeException | Error e) {
-            logger.error("A read of {} is not compared", shadow, e);
-        }
+                || ThreadLocalRandom.current().nextDouble() >= shadow.factory().share())
+            return null;
+        return shadow;
+    }
+
+    /**
+     * Compares a read some time after the node has given its answer.
+     *
+     * @param sampled what {@link #sample} returned
+     * @return the answer, for whoever asked
+     */
+    public static UnfilteredPartitionIterator compareLater(
+            Object sampled, ReadCommand command, UnfilteredPartitionIterator answer) {
+        return reads.addWhenClosed((Shadow) sampled, command, answer);
     }
 
     /**

@@ -7,10 +7,12 @@ import dev.petra.cassandra.Hollow;
 import dev.petra.cassandra.TestTables;
 import java.util.concurrent.TimeUnit;
 import org.apache.cassandra.db.ColumnFamilyStore;
+import org.apache.cassandra.db.EmptyIterators;
 import org.apache.cassandra.db.SinglePartitionReadCommand;
 import org.apache.cassandra.db.Slices;
 import org.apache.cassandra.db.filter.ClusteringIndexSliceFilter;
 import org.apache.cassandra.db.filter.ColumnFilter;
+import org.apache.cassandra.db.partitions.UnfilteredPartitionIterator;
 import org.apache.cassandra.schema.TableMetadata;
 import org.apache.cassandra.utils.ByteBufferUtil;
 import org.junit.jupiter.api.BeforeEach;
@@ -70,6 +72,21 @@ class ComparedReadsTest {
         reads.add(shadow, READ);
         while (passedOver() == 0) TimeUnit.MILLISECONDS.sleep(1);
         assertThat(shadow.statistics().compared.sum()).isZero();
+    }
+
+    /** A long scan, or a node that is overloaded, must not do this work besides. */
+    @Test
+    void noneWaitsThatTheNodeHasNotAnswered() {
+        copy.end("for a test");
+        UnfilteredPartitionIterator answer =
+                reads.addWhenClosed(
+                        shadow, READ, EmptyIterators.unfilteredPartition(TABLE));
+        assertThat(answer.hasNext()).isFalse();
+        assertThat(passedOver()).isZero();
+        answer.close();
+        assertThat(passedOver()).isOne();
+        answer.close();
+        assertThat(passedOver()).isOne();
     }
 
     /** So that the client has its answer first. What it finds here is that the copy is over. */

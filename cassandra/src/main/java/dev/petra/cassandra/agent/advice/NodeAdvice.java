@@ -176,12 +176,22 @@ final class NodeAdvice {
         }
     }
 
-    static final class BeforeRead {
-        private BeforeRead() {}
+    static final class Read {
+        private Read() {}
 
         @Advice.OnMethodEnter
-        static void enter(@Advice.This ReadCommand command) {
-            DataHooks.beforeRead(command);
+        static @Nullable Object enter(@Advice.This ReadCommand command) {
+            return DataHooks.beforeRead(command);
+        }
+
+        // By assigning to its parameter an advice changes what Cassandra's method returns.
+        @SuppressWarnings("UnusedVariable")
+        @Advice.OnMethodExit
+        static void exit(
+                @Advice.This ReadCommand command,
+                @Advice.Enter @Nullable Object sampled,
+                @Advice.Return(readOnly = false) UnfilteredPartitionIterator read) {
+            if (sampled != null) read = DataHooks.afterRead(sampled, command, read);
         }
     }
 
