@@ -5,9 +5,12 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import com.datastax.oss.driver.api.core.CqlSession;
+import com.datastax.oss.driver.api.core.cql.BoundStatement;
 import com.datastax.oss.driver.api.core.cql.PreparedStatement;
+import com.datastax.oss.driver.api.core.cql.ResultSet;
 import com.datastax.oss.driver.api.core.cql.Row;
 import dev.petra.nodetests.fixture.CrashPoints;
+import dev.petra.nodetests.fixture.Drawn;
 import dev.petra.nodetests.fixture.OneOf;
 import dev.petra.nodetests.fixture.ShadowTable;
 import dev.petra.nodetests.fixture.TestNode;
@@ -19,6 +22,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
 import java.time.Duration;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Random;
@@ -27,9 +31,10 @@ import java.util.function.Predicate;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
-import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.CleanupMode;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.MethodSource;
 
 /**
  * Whatever becomes of a shadow's engine, no client of its table notices, and a shadow that had to
@@ -41,6 +46,11 @@ class ShadowFaultsIT {
     private static final Duration PATIENCE = Duration.ofMinutes(3);
 
     private static final int VALUE_BYTES = 20_000;
+
+    /** Of a request, on a machine that does much else. */
+    private static final Duration LONGEST = Duration.ofSeconds(10);
+
+    private static final String FALLBACK = "fallback";
 
     /** Every so many keys. */
     private static final int SOME = 20;
@@ -57,14 +67,17 @@ class ShadowFaultsIT {
         points =
                 new CrashPoints(
                         directory, List.of("dev.petra.cassandra.shadow.ShadowStore#doubled"));
-        Map<String, Object> shadow =
-                ShadowTable.configuration(
-                        Map.of(
-                                "engine", "rocks",
-                                "mode", "shadow",
-                                "compared_share", "1",
-                                "memory", "64MiB",
-                                "direct_reads", "true"));
+        Map<String, Object> configurations = new HashMap<>();
+        for (String mode : List.of("shadow", FALLBACK))
+            configurations.put(
+                    mode,
+                    ShadowTable.configuration(
+                            Map.of(
+                                    "engine", "rocks",
+                                    "mode", mode,
+                                    "compared_share", "1",
+                                    "memory", "64MiB",
+                                    "direct_reads", "true")));
         node =
                 TestNode.start(
                         directory.resolve("node"),
@@ -75,7 +88,7 @@ class ShadowFaultsIT {
                                                         "memtable",
                                                         Map.of(
                                                                 "configurations",
-                                                                Map.of("rocks_shadow", shadow))))));
+                                                                configurations)))));
         session = node.plainSession();
         TestNode.createKeyspace(session, "ks", 1);
     }
@@ -87,12 +100,17 @@ class ShadowFaultsIT {
         if (node != null) node.close();
     }
 
+    /** Configurations of memtables. */
+    static List<String> modes() {
+        return Drawn.of("ShadowFaultsIT", List.of("shadow", FALLBACK));
+    }
+
     private static void create(String table) {
         session.execute("CREATE TABLE ks." + table + " (k int PRIMARY KEY, v blob)");
     }
 
-    private static void shadow(String table) throws InterruptedException {
-        session.execute("ALTER TABLE ks." + table + " WITH memtable = 'rocks_shadow'");
+    private static void shadow(String table, String mode) throws InterruptedException {
+        session.execute("ALTER TABLE ks." + table + " WITH memtable = '" + mode + "'");
         await(table, row -> row.getBoolean("caught_up"));
     }
 
@@ -105,7 +123,7 @@ class ShadowFaultsIT {
     private static void write(String table, int from, int to) {
         PreparedStatement insert =
                 session.prepare("INSERT INTO ks." + table + " (k, v) VALUES (?, ?)");
-        for (int k = from; k < to; k++) session.execute(insert.bind(k, value(k)));
+        for (int k = from; k < to; k++) execute(insert.bind(k, value(k)));
     }
 
     private static void readsWhatWasWritten(String table, int keys) {
@@ -120,9 +138,17 @@ class ShadowFaultsIT {
     private static void read(String table, int first, int keys, int step) {
         PreparedStatement select = session.prepare("SELECT v FROM ks." + table + " WHERE k = ?");
         for (int k = first; k < keys; k += step)
-            assertThat(session.execute(select.bind(k)).one())
+            assertThat(execute(select.bind(k)).one())
                     .isNotNull()
                     .returns(value(k), row -> row.getByteBuffer("v"));
+    }
+
+    /** Whatever a request waits for, it is not the shadow. */
+    private static ResultSet execute(BoundStatement statement) {
+        long begun = System.nanoTime();
+        ResultSet result = session.execute(statement);
+        assertThat(Duration.ofNanos(System.nanoTime() - begun)).isLessThan(LONGEST);
+        return result;
     }
 
     private static Row await(String table, Predicate<Row> wanted) throws InterruptedException {
@@ -134,14 +160,16 @@ class ShadowFaultsIT {
         assertThat(row.getString("state")).contains(reason);
     }
 
-    /** It was made anew, and has what the table has. */
-    private static void catchesUp(String table, int keys) throws InterruptedException {
+    /** It was made anew, has what the table has, and answers where it is to. */
+    private static void catchesUp(String table, String mode, int keys)
+            throws InterruptedException {
         Row row =
                 await(
                         table,
                         now -> now.getBoolean("caught_up") && now.getLong("queued_writes") == 0);
         assertThat(row.getLong("copies")).isGreaterThan(1);
         long before = row.getLong("equal");
+        long answered = row.getLong("answered");
         readsWhatWasWritten(table, keys);
         // For as many as were passed over.
         Row compared =
@@ -153,70 +181,78 @@ class ShadowFaultsIT {
                             return false;
                         });
         assertThat(compared.getLong("different")).isZero();
+        if (mode.equals(FALLBACK))
+            assertThat(compared.getLong("answered")).isGreaterThan(answered);
     }
 
-    @Test
-    void anEngineThatTakesNothing() throws Exception {
-        create("behind");
-        write("behind", 0, 10);
-        shadow("behind");
+    @ParameterizedTest
+    @MethodSource("modes")
+    void anEngineThatTakesNothing(String mode) throws Exception {
+        String table = "behind_" + mode;
+        create(table);
+        write(table, 0, 10);
+        shadow(table, mode);
         points.hold("enter", "ShadowStore#doubled");
         // More than may wait.
         int keys = (80 << 20) / VALUE_BYTES;
-        write("behind", 10, keys);
-        awaitDroppedOut("behind", "writes came faster than its engine takes them");
-        readsWhatWasWritten("behind", keys);
+        write(table, 10, keys);
+        awaitDroppedOut(table, "writes came faster than its engine takes them");
+        readsWhatWasWritten(table, keys);
         points.release();
-        catchesUp("behind", keys);
+        catchesUp(table, mode, keys);
     }
 
-    @Test
-    void aFullDisk() throws Exception {
-        create("narrow");
-        write("narrow", 0, 10);
-        Path disk = Files.createDirectories(ShadowTable.folder(node, "narrow"));
+    @ParameterizedTest
+    @MethodSource("modes")
+    void aFullDisk(String mode) throws Exception {
+        String table = "narrow_" + mode;
+        create(table);
+        write(table, 0, 10);
+        Path disk = Files.createDirectories(ShadowTable.folder(node, table));
         boolean mounted = mount("mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", disk + "");
         if (!mounted)
             System.err.println("ShadowFaultsIT: NOT RUN on a full disk: no right to mount");
         assumeTrue(mounted, "no right to mount a tmpfs");
         try {
-            shadow("narrow");
+            shadow(table, mode);
             int keys = (80 << 20) / VALUE_BYTES;
-            write("narrow", 10, keys);
-            awaitDroppedOut("narrow", "its disk is full");
-            readsWhatWasWritten("narrow", keys);
+            write(table, 10, keys);
+            awaitDroppedOut(table, "its disk is full");
+            readsWhatWasWritten(table, keys);
             assertThat(mount("mount", "-o", "remount,size=512m", disk + "")).isTrue();
-            catchesUp("narrow", keys);
-            session.execute("DROP TABLE ks.narrow");
+            catchesUp(table, mode, keys);
+            session.execute("DROP TABLE ks." + table);
         } finally {
             mount("umount", "-l", disk + "");
         }
     }
 
-    @Test
-    void aDamagedStore() throws Exception {
-        create("damaged");
-        shadow("damaged");
+    @ParameterizedTest
+    @MethodSource("modes")
+    void aDamagedStore(String mode) throws Exception {
+        String table = "damaged_" + mode;
+        create(table);
+        shadow(table, mode);
         // More than the engine holds in memory.
         int keys = (60 << 20) / VALUE_BYTES;
-        write("damaged", 0, keys);
-        await("damaged", row -> row.getLong("queued_writes") == 0);
+        write(table, 0, keys);
+        await(table, row -> row.getLong("queued_writes") == 0);
         session.close();
         node.process().stop();
-        assertThat(ShadowTable.folder(node, "damaged").resolve("CLOSED")).exists();
-        damage(ShadowTable.folder(node, "damaged"));
+        assertThat(ShadowTable.folder(node, table).resolve("CLOSED")).exists();
+        damage(ShadowTable.folder(node, table));
         node.restart();
         session = node.plainSession();
-        readsWhatWasWritten("damaged", keys);
+        readsWhatWasWritten(table, keys);
         await(
-                "damaged",
+                table,
                 row -> {
                     if (row.getString("state").startsWith("dropped out")) return true;
-                    readsSomeOfWhatWasWritten("damaged", keys);
+                    readsSomeOfWhatWasWritten(table, keys);
                     return false;
                 });
-        awaitDroppedOut("damaged", "it cannot be read");
-        catchesUp("damaged", keys);
+        awaitDroppedOut(table, "it cannot be read");
+        catchesUp(table, mode, keys);
     }
 
     /** Values, not what is read to open it. */
