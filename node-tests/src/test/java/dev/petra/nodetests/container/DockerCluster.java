@@ -14,6 +14,7 @@ import com.datastax.oss.driver.api.core.metadata.Node;
 import com.github.dockerjava.api.DockerClient;
 import com.github.dockerjava.api.command.CreateContainerCmd;
 import com.github.dockerjava.api.command.InspectContainerResponse.ContainerState;
+import com.github.dockerjava.api.exception.InternalServerErrorException;
 import com.github.dockerjava.api.model.Bind;
 import com.github.dockerjava.api.model.ContainerNetwork;
 import com.github.dockerjava.api.model.HealthCheck;
@@ -68,6 +69,7 @@ final class DockerCluster implements AutoCloseable {
     /** How many times as long everything lasts; in a run with 1 tests leave out some of it. */
     static final int LENGTH = Integer.getInteger("petra.docker.length", 1);
 
+    private static final int MOST_PAUSES = 10;
     private static final Duration BOOT = Duration.ofMinutes(4);
 
     /** A ring that does not wait, and little memory: three nodes share two processors. */
@@ -395,7 +397,15 @@ final class DockerCluster implements AutoCloseable {
     }
 
     void pause(int number) {
-        docker().pauseContainerCmd(node(number).getContainerId()).exec();
+        for (int attempt = 1; ; attempt++)
+            try {
+                docker().pauseContainerCmd(node(number).getContainerId()).exec();
+                return;
+            } catch (InternalServerErrorException e) {
+                // The runtime gives up where a thread stays in the kernel for a while.
+                if (attempt == MOST_PAUSES
+                        || !String.valueOf(e.getMessage()).contains("unable to freeze")) throw e;
+            }
     }
 
     void unpause(int number) {
