@@ -5,7 +5,10 @@ import com.google.common.base.Throwables;
 import org.apache.cassandra.io.FSDiskFullWriteError;
 import org.jspecify.annotations.Nullable;
 
-/** The message of the operating system for a full disk: often all that an exception has kept of the error. */
+/**
+ * The message of the operating system for a full disk: often all that an exception has kept of the
+ * error.
+ */
 public final class FullDisk {
     private FullDisk() {}
 

@@ -288,9 +288,8 @@ final class SchemaGate {
 
     /** Warns that a table with a shadow, which is back at once until now, is not any more. */
     private static void warnOfTheWayBack(@Nullable TableMetadata before, TableMetadata after) {
-        if (before == null
-                || ShadowFactory.of(before) == null
-                || !PetraMemtableFactory.owns(after)) return;
+        if (before == null || ShadowFactory.of(before) == null || !PetraMemtableFactory.owns(after))
+            return;
         warn(
                 "Table "
                         + after

@@ -79,8 +79,7 @@ class ComparedReadsTest {
     void noneWaitsThatTheNodeHasNotAnswered() {
         copy.end("for a test");
         UnfilteredPartitionIterator answer =
-                reads.addWhenClosed(
-                        shadow, READ, EmptyIterators.unfilteredPartition(TABLE));
+                reads.addWhenClosed(shadow, READ, EmptyIterators.unfilteredPartition(TABLE));
         assertThat(answer.hasNext()).isFalse();
         assertThat(passedOver()).isZero();
         answer.close();

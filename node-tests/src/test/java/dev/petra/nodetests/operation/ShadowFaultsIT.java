@@ -161,8 +161,7 @@ class ShadowFaultsIT {
     }
 
     /** It was made anew, has what the table has, and answers where it is to. */
-    private static void catchesUp(String table, String mode, int keys)
-            throws InterruptedException {
+    private static void catchesUp(String table, String mode, int keys) throws InterruptedException {
         Row row =
                 await(
                         table,
@@ -181,8 +180,7 @@ class ShadowFaultsIT {
                             return false;
                         });
         assertThat(compared.getLong("different")).isZero();
-        if (mode.equals(FALLBACK))
-            assertThat(compared.getLong("answered")).isGreaterThan(answered);
+        if (mode.equals(FALLBACK)) assertThat(compared.getLong("answered")).isGreaterThan(answered);
     }
 
     @ParameterizedTest
