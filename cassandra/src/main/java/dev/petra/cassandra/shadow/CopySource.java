@@ -42,7 +42,7 @@ final class CopySource {
 
     private final Path path;
     private final long bytes;
-    private final boolean isLater;
+    private final long newFrom;
 
     /** Whether its files are this one's, to be deleted. */
     private final boolean isKept;
@@ -50,23 +50,23 @@ final class CopySource {
     private @Nullable Ref<SSTableReader> reference;
 
     private CopySource(
-            Path path, long bytes, boolean isLater, @Nullable Ref<SSTableReader> reference) {
+            Path path, long bytes, long newFrom, @Nullable Ref<SSTableReader> reference) {
         this.path = path;
         this.bytes = bytes;
-        this.isLater = isLater;
+        this.newFrom = newFrom;
         this.isKept = reference == null;
         this.reference = reference;
     }
 
     /** One of the table, which this releases. */
-    static CopySource of(Ref<SSTableReader> reference, boolean isLater) {
+    static CopySource of(Ref<SSTableReader> reference, long newFrom) {
         SSTableReader sstable = reference.get();
-        return new CopySource(path(sstable), sstable.uncompressedLength(), isLater, reference);
+        return new CopySource(path(sstable), sstable.uncompressedLength(), newFrom, reference);
     }
 
     /** One that was {@linkplain #keep kept}. */
     static CopySource kept(ShadowFolder.Left left) {
-        return new CopySource(Path.of(left.path()), left.bytes(), left.isLater(), null);
+        return new CopySource(Path.of(left.path()), left.bytes(), left.newFrom(), null);
     }
 
     /** Of the files of an SSTable, without the component. */
@@ -74,9 +74,9 @@ final class CopySource {
         return sstable.descriptor.baseFile().toPath();
     }
 
-    /** Whether it came after the copy's first moment, or a compaction of then may not know it. */
-    boolean isLater() {
-        return isLater;
+    /** What {@link LateWrites#copied} wants to know of it. */
+    long newFrom() {
+        return newFrom;
     }
 
     /** Whether it is the table's no more, and was kept over a restart. */
@@ -162,7 +162,7 @@ final class CopySource {
             open.get().createLinks(links.toString());
             where = links.resolve(String.valueOf(path.getFileName()));
         }
-        return new ShadowFolder.Left(where.toString(), bytes, isLater);
+        return new ShadowFolder.Left(where.toString(), bytes, newFrom);
     }
 
     /**

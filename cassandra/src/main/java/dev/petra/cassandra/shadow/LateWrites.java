@@ -40,7 +40,8 @@ import org.jspecify.annotations.Nullable;
  * what is in them there is no such order. That is why {@link #copied} notes their deletions only.
  * Nothing was purged by then that had come to both: {@link ShadowCopy#watch}. And nothing is purged
  * later over something in them: a compaction that begins after that moment knows them, and one that
- * goes on then knows those of {@link SeenByCompactions}. The others are noted as written.
+ * goes on then knows what is in {@link SeenByCompactions}. What may be new to it is noted as
+ * written.
  *
  * <p>An expiring cell is a deletion of its timestamp: it hides what is older, is a tombstone of the
  * time of its write from its expiry on, and may be purged at once if its grace has passed by then.
@@ -54,6 +55,12 @@ final class LateWrites {
 
     /** Of partitions. */
     static final int GROUPS = 256;
+
+    /** {@link SeenByCompactions#newFrom} of what is known as a whole. */
+    static final long NOTHING_NEW = Long.MAX_VALUE;
+
+    /** {@link SeenByCompactions#newFrom} of what is not known at all. */
+    static final long ALL_NEW = Long.MIN_VALUE;
 
     private static final long NOTHING_WRITTEN = Long.MAX_VALUE;
     private static final long NOTHING_DELETED = Long.MIN_VALUE;
@@ -139,16 +146,18 @@ final class LateWrites {
     }
 
     /**
-     * Before something goes to the shadow that was in the table at the copy's first moment, and
-     * that each compaction of then takes into account.
+     * Before something goes to the shadow that is copied from the table.
+     *
+     * @param newFrom the lowest timestamp of what came after the copy's first moment, or to a
+     *     compaction of then; what is older counts as a deletion only
      */
-    void copied(PartitionUpdate update, Moment now) {
-        note(update, now, false);
+    void copied(PartitionUpdate update, long newFrom, Moment now) {
+        note(update, newFrom, now);
     }
 
     /** Before something else goes to the shadow. It is in the table. */
     void written(PartitionUpdate update, Moment now) {
-        note(update, now, true);
+        note(update, ALL_NEW, now);
     }
 
     /**
@@ -158,7 +167,7 @@ final class LateWrites {
     void begins(PartitionUpdate update, Moment now) {
         if (late != null) return;
         int grace = shortestGrace.accumulateAndGet(now.grace(), Math::min);
-        Contents contents = new Contents(new Stripe(), grace);
+        Contents contents = new Contents(new Stripe(), ALL_NEW, grace);
         contents.add(update);
         Stripe stripe = stripe(update);
         synchronized (stripe) {
@@ -178,20 +187,20 @@ final class LateWrites {
         }
     }
 
-    private void note(PartitionUpdate update, Moment now, boolean isWritten) {
+    private void note(PartitionUpdate update, long newFrom, Moment now) {
         if (late != null) return;
         int grace = shortestGrace.accumulateAndGet(now.grace(), Math::min);
         Stripe stripe = stripe(update);
         synchronized (stripe) {
             stripe.passed(now.clock() - grace);
-            Contents contents = new Contents(stripe, grace);
+            Contents contents = new Contents(stripe, newFrom, grace);
             contents.add(update);
-            if (isWritten && isHidden(contents.lowest, stripe.purgeable))
+            if (isHidden(contents.lowest, stripe.purgeable))
                 late(reason(contents.lowest, stripe.purgeable));
             else if (isHidden(stripe.written, contents.purgeable))
                 late(reason(stripe.written, contents.purgeable));
             stripe.purgeable = Math.max(stripe.purgeable, contents.purgeable);
-            if (isWritten) stripe.written = Math.min(stripe.written, contents.lowest);
+            stripe.written = Math.min(stripe.written, contents.lowest);
         }
     }
 
@@ -261,17 +270,19 @@ final class LateWrites {
     /** The timestamps of an update. */
     private static final class Contents {
         private final Stripe stripe;
+        private final long newFrom;
         private final long grace;
         private boolean isCounter;
 
-        /** Of anything. */
+        /** Of anything that may be new. */
         long lowest = NOTHING_WRITTEN;
 
         /** The highest of a deletion that may be purged. */
         long purgeable = NOTHING_DELETED;
 
-        Contents(Stripe stripe, long grace) {
+        Contents(Stripe stripe, long newFrom, long grace) {
             this.stripe = stripe;
+            this.newFrom = newFrom;
             this.grace = grace;
         }
 
@@ -311,7 +322,8 @@ final class LateWrites {
 
         /** The highest timestamp counts as the one before it, which is not that of nothing. */
         private void written(long timestamp) {
-            lowest = Math.min(lowest, Math.min(timestamp, NOTHING_WRITTEN - 1));
+            long counted = Math.min(timestamp, NOTHING_WRITTEN - 1);
+            if (counted >= newFrom) lowest = Math.min(lowest, counted);
         }
 
         private void deleted(DeletionTime deletion) {

@@ -2,7 +2,9 @@
 package dev.petra.cassandra.shadow;
 
 import java.time.Duration;
+import java.util.HashMap;
 import java.util.HashSet;
+import java.util.Map;
 import java.util.Set;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.lifecycle.SSTableSet;
@@ -12,19 +14,31 @@ import org.apache.cassandra.io.sstable.Descriptor;
 import org.apache.cassandra.io.sstable.format.SSTableReader;
 import org.apache.cassandra.notifications.INotification;
 import org.apache.cassandra.notifications.INotificationConsumer;
+import org.apache.cassandra.notifications.InitialSSTableAddedNotification;
+import org.apache.cassandra.notifications.SSTableAddedNotification;
 import org.apache.cassandra.notifications.SSTableListChangedNotification;
 
 /**
- * The SSTables that a table had at one moment, and what was made of them since. A compaction looks
- * at its beginning which SSTables there are besides those that it reads, and later purges a
- * deletion over something in one that came meanwhile. So each compaction that begins after that
- * moment takes all of these into account, and {@link #isSeenByAll} once the others are over.
- * Follows the table until {@link #stop}. Thread-safe.
+ * What was in a table's SSTables at one moment. A compaction looks at its beginning which SSTables
+ * there are besides those that it reads, and later purges a deletion over something in one that
+ * came meanwhile. So each compaction that begins after that moment takes all of this into account,
+ * and {@link #isSeenByAll} once the others are over. Follows the table until {@link #stop}.
+ * Thread-safe.
+ *
+ * <h2>Why what is older than {@link #newFrom} is not new</h2>
+ *
+ * A compaction makes nothing older than it was: it keeps each timestamp, and gives a counter the
+ * highest of its parts. So what an SSTable has from one that came since is not older than the
+ * lowest timestamp of that one, however often it was compacted; and all that is older was there at
+ * that moment. Cassandra itself goes by an SSTable's lowest timestamp when it purges. Where it is
+ * not known of what an SSTable was made, all of it is new.
  */
 final class SeenByCompactions implements INotificationConsumer {
     private final long at = System.nanoTime();
     private final Tracker tracker;
-    private final Set<Descriptor> seen = new HashSet<>();
+
+    /** By SSTable; what is missing is not known. None changes, so that no abort can raise it. */
+    private final Map<Descriptor, Long> newFrom = new HashMap<>();
 
     /** What was compacted at that moment, and has been ever since. */
     private final Set<SSTableReader> compacted = new HashSet<>();
@@ -45,8 +59,10 @@ final class SeenByCompactions implements INotificationConsumer {
         View view = tracker.getView();
         // Of what is being compacted, one may have all that is read already, and the other has not
         // all that is written.
-        for (SSTableReader each : view.select(SSTableSet.CANONICAL)) seen.add(each.descriptor);
-        for (SSTableReader each : view.liveSSTables()) seen.add(each.descriptor);
+        for (SSTableReader each : view.select(SSTableSet.CANONICAL))
+            newFrom.put(each.descriptor, LateWrites.NOTHING_NEW);
+        for (SSTableReader each : view.liveSSTables())
+            newFrom.put(each.descriptor, LateWrites.NOTHING_NEW);
         // Asked last: what is not among these begins later.
         compacted.addAll(tracker.getCompacting());
     }
@@ -62,9 +78,12 @@ final class SeenByCompactions implements INotificationConsumer {
         return Duration.ofNanos(System.nanoTime() - at);
     }
 
-    /** Whether all of it was there at that moment. */
-    synchronized boolean has(SSTableReader sstable) {
-        return seen.contains(sstable.descriptor);
+    /**
+     * What is older was there at that moment: {@link LateWrites#NOTHING_NEW} if that is all of it,
+     * {@link LateWrites#ALL_NEW} if that is not known.
+     */
+    synchronized long newFrom(SSTableReader sstable) {
+        return newFrom.getOrDefault(sstable.descriptor, LateWrites.ALL_NEW);
     }
 
     void stop() {
@@ -73,10 +92,29 @@ final class SeenByCompactions implements INotificationConsumer {
 
     @Override
     public synchronized void handleNotification(INotification notification, Object sender) {
-        if (!(notification instanceof SSTableListChangedNotification changed)) return;
-        // Of a compaction that was aborted, parts are removed that were never noted here.
-        boolean areSeen = !changed.removed.isEmpty();
-        for (SSTableReader each : changed.removed) areSeen &= seen.contains(each.descriptor);
-        if (areSeen) for (SSTableReader each : changed.added) seen.add(each.descriptor);
+        if (notification instanceof SSTableAddedNotification added)
+            added.added.forEach(this::arrived);
+        else if (notification instanceof InitialSSTableAddedNotification added)
+            added.added.forEach(this::arrived);
+        else if (notification instanceof SSTableListChangedNotification changed) changed(changed);
+    }
+
+    private void arrived(SSTableReader sstable) {
+        long lowest = Math.min(sstable.getMinTimestamp(), LateWrites.NOTHING_NEW - 1);
+        // It may have been there at that moment: this is told later.
+        newFrom.putIfAbsent(sstable.descriptor, lowest);
+    }
+
+    private void changed(SSTableListChangedNotification change) {
+        if (change.removed.isEmpty()) return;
+        long lowest = LateWrites.NOTHING_NEW;
+        for (SSTableReader each : change.removed) {
+            Long from = newFrom.get(each.descriptor);
+            // Also a part of what a compaction has written that is aborted: it tells nothing of
+            // what is there again.
+            if (from == null) return;
+            lowest = Math.min(lowest, from);
+        }
+        for (SSTableReader each : change.added) newFrom.putIfAbsent(each.descriptor, lowest);
     }
 }

@@ -26,6 +26,7 @@ import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.BooleanSupplier;
 import java.util.function.Supplier;
+import java.util.function.ToLongFunction;
 import java.util.stream.Collectors;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.DecoratedKey;
@@ -346,8 +347,8 @@ final class ShadowCopy extends ShadowStore implements INotificationConsumer {
      * Finds what is to be copied. Called when writes go to both; blocks until those that began
      * before are over, and in SSTables.
      *
-     * @param seen what all compactions know that go on then: if there are any, others count as
-     *     {@linkplain CopySource#isLater later}
+     * @param seen what all compactions know that go on then: if there are any, all else counts as
+     *     {@linkplain LateWrites#copied new}
      * @throws IllegalStateException if some are in a memtable that Cassandra could not flush
      */
     void begin(SeenByCompactions seen) {
@@ -368,18 +369,22 @@ final class ShadowCopy extends ShadowStore implements INotificationConsumer {
                                         + " the node says, and does not try again: restart the"
                                         + " node");
                 accounted.clear();
-                Map<Boolean, List<SSTableReader>> byLater =
+                ToLongFunction<SSTableReader> newFrom =
+                        isCompacting.get() ? seen::newFrom : each -> LateWrites.NOTHING_NEW;
+                Map<Boolean, List<SSTableReader>> byNew =
                         now.sstables.stream()
                                 .sorted(SSTableReader.maxTimestampAscending)
                                 .collect(
                                         Collectors.partitioningBy(
-                                                each -> isCompacting.get() && !seen.has(each)));
+                                                each ->
+                                                        newFrom.applyAsLong(each)
+                                                                < LateWrites.NOTHING_NEW));
                 // First: at the end of a long copy more deletions count as purgeable, also such as
                 // hide something in them that was not late at all.
-                for (boolean isLater : new boolean[] {true, false})
-                    for (SSTableReader sstable : byLater.getOrDefault(isLater, List.of())) {
+                for (boolean hasNew : new boolean[] {true, false})
+                    for (SSTableReader sstable : byNew.getOrDefault(hasNew, List.of())) {
                         accounted.add(sstable.descriptor);
-                        toCopy.add(CopySource.of(sstable.ref(), isLater));
+                        toCopy.add(CopySource.of(sstable.ref(), newFrom.applyAsLong(sstable)));
                     }
             }
             counted = true;
@@ -452,7 +457,7 @@ final class ShadowCopy extends ShadowStore implements INotificationConsumer {
         arrivals++;
         Ref<SSTableReader> kept = sstable.tryRef();
         if (kept == null) fault("an SSTable that came was gone before it could be copied");
-        else toCopy.add(CopySource.of(kept, true));
+        else toCopy.add(CopySource.of(kept, LateWrites.ALL_NEW));
     }
 
     private synchronized void changed(SSTableListChangedNotification change) {
@@ -536,7 +541,7 @@ final class ShadowCopy extends ShadowStore implements INotificationConsumer {
     /** False if it was stopped, or its step was over, before the end. */
     private boolean copy(CopySource source, Progress progress, BooleanSupplier hasRoom) {
         try {
-            return copy(source.open(cfs.metadata), source.isLater(), progress, hasRoom);
+            return copy(source.open(cfs.metadata), source.newFrom(), progress, hasRoom);
         } catch (IOException e) {
             return unreadable(source, e);
         } catch (RuntimeException | FSError | AssertionError e) {
@@ -567,7 +572,7 @@ final class ShadowCopy extends ShadowStore implements INotificationConsumer {
     }
 
     private boolean copy(
-            SSTableReader sstable, boolean isLater, Progress progress, BooleanSupplier hasRoom) {
+            SSTableReader sstable, long newFrom, Progress progress, BooleanSupplier hasRoom) {
         long end = System.nanoTime() + step.toNanos();
         DecoratedKey first = nextKey;
         boolean isBegun = false;
@@ -596,7 +601,7 @@ final class ShadowCopy extends ShadowStore implements INotificationConsumer {
                             cfs.metadata(),
                             sstable,
                             partition,
-                            (update, isFirst) -> copied(update, isLater, progress, hasRoom)))
+                            (update, isFirst) -> copied(update, newFrom, progress, hasRoom)))
                         return false;
                 }
                 throttle(scanner.getCurrentPosition() - position, progress);
@@ -643,10 +648,9 @@ final class ShadowCopy extends ShadowStore implements INotificationConsumer {
     }
 
     private boolean copied(
-            PartitionUpdate update, boolean isLater, Progress progress, BooleanSupplier hasRoom) {
+            PartitionUpdate update, long newFrom, Progress progress, BooleanSupplier hasRoom) {
         if (update.isEmpty()) return true;
-        if (isLater) late.written(update, moment.get());
-        else late.copied(update, moment.get());
+        late.copied(update, newFrom, moment.get());
         noteLate(update);
         return hasRoom.getAsBoolean() && write(update) && !isHalted(progress);
     }

@@ -68,8 +68,8 @@ final class ShadowFolder {
     private static final String LATE = "late=";
     private static final String SSTABLE = "sstable=";
     private static final String LEFT = "left=";
-    private static final String FIRST = "first ";
-    private static final String LATER = "later ";
+    private static final String FIRST = "first";
+    private static final String LATER = "later";
     private static final String NEXT_KEY = "next_key=";
     private static final String END = "end";
     private static final String NUMBER = "-?[0-9]{1,19}";
@@ -103,9 +103,9 @@ final class ShadowFolder {
      *
      * @param path of its files, without the component
      * @param bytes of its content
-     * @param isLater as {@link CopySource#isLater}
+     * @param newFrom as {@link CopySource#newFrom}
      */
-    record Left(String path, long bytes, boolean isLater) {}
+    record Left(String path, long bytes, long newFrom) {}
 
     private final Path root;
     private final Disk disk;
@@ -230,7 +230,8 @@ final class ShadowFolder {
         for (String sstable : closed.sstables()) text.append(sstable).append('\n');
         for (Left left : closed.left())
             text.append(LEFT)
-                    .append(left.isLater() ? LATER : FIRST)
+                    .append(newFrom(left))
+                    .append(' ')
                     .append(left.bytes())
                     .append(' ')
                     .append(left.path())
@@ -270,7 +271,21 @@ final class ShadowFolder {
         return closed;
     }
 
+    private static String newFrom(Left left) {
+        if (left.newFrom() == LateWrites.NOTHING_NEW) return FIRST;
+        return left.newFrom() == LateWrites.ALL_NEW ? LATER : Long.toString(left.newFrom());
+    }
+
     private static @Nullable Closed parse(List<String> lines) {
+        try {
+            return parseAll(lines);
+        } catch (NumberFormatException e) {
+            logger.debug("A number is too large", e);
+            return null;
+        }
+    }
+
+    private static @Nullable Closed parseAll(List<String> lines) {
         if (lines.size() < 3
                 || !lines.get(0).matches(COPY + StoreLocation.GENERATION)
                 || !lines.get(1).matches(GC_BEFORE + "-?[0-9]{1,18}")
@@ -285,7 +300,8 @@ final class ShadowFolder {
         for (String line : lines.subList(sstables, lines.size())) {
             if (nextKey != null) return null;
             if (line.startsWith(SSTABLE) && left.isEmpty()) all.add(line);
-            else if (line.matches(LEFT + "(" + FIRST + "|" + LATER + ")[0-9]{1,18} .+"))
+            else if (line.matches(
+                    LEFT + "(" + FIRST + "|" + LATER + "|" + NUMBER + ") [0-9]{1,18} .+"))
                 left.add(left(line.substring(LEFT.length())));
             else if (line.matches(NEXT_KEY + "([0-9a-f]{2})*") && !left.isEmpty())
                 nextKey = line.substring(NEXT_KEY.length());
@@ -303,7 +319,13 @@ final class ShadowFolder {
 
     private static Left left(String line) {
         String[] parts = line.split(" ", 3);
-        return new Left(parts[2], Long.parseLong(parts[1]), line.startsWith(LATER));
+        long newFrom =
+                switch (parts[0]) {
+                    case FIRST -> LateWrites.NOTHING_NEW;
+                    case LATER -> LateWrites.ALL_NEW;
+                    default -> Long.parseLong(parts[0]);
+                };
+        return new Left(parts[2], Long.parseLong(parts[1]), newFrom);
     }
 
     private static boolean isOfSSTables(String line) {
@@ -311,15 +333,6 @@ final class ShadowFolder {
     }
 
     private static LateWrites.@Nullable Memory memory(List<String> lines) {
-        try {
-            return parseMemory(lines);
-        } catch (NumberFormatException e) {
-            logger.debug("A number is too large", e);
-            return null;
-        }
-    }
-
-    private static LateWrites.@Nullable Memory parseMemory(List<String> lines) {
         int first = 1 + LateWrites.GROUPS;
         if (lines.size() < first || !lines.get(0).matches(GRACE + "[0-9]{1,10}")) return null;
         List<LateWrites.Group> groups = new ArrayList<>();

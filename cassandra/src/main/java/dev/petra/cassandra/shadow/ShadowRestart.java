@@ -177,7 +177,7 @@ final class ShadowRestart {
         try {
             for (ShadowFolder.Left each : closed.left()) {
                 SSTableReader sstable = live.get(Path.of(each.path()));
-                if (sstable != null) all.add(CopySource.of(sstable.ref(), each.isLater()));
+                if (sstable != null) all.add(CopySource.of(sstable.ref(), each.newFrom()));
                 else if (CopySource.isThere(each, folders)) all.add(CopySource.kept(each));
                 else {
                     logger.info(

@@ -94,6 +94,16 @@ class KeyWalkTest {
     /** An SSTable with a row in each of some partitions, of a table as that of this test. */
     static SSTableReader sstable(
             Path directory, TableMetadataRef reference, int number, SortedSet<DecoratedKey> keys) {
+        return sstable(directory, reference, number, keys, 1);
+    }
+
+    /** The same, with this timestamp. */
+    static SSTableReader sstable(
+            Path directory,
+            TableMetadataRef reference,
+            int number,
+            SortedSet<DecoratedKey> keys,
+            long timestamp) {
         Descriptor descriptor =
                 new Descriptor(new File(directory), "ks", "t", new SequenceBasedSSTableId(number));
         try (SSTableTxnWriter writer =
@@ -110,6 +120,7 @@ class KeyWalkTest {
             for (DecoratedKey key : keys)
                 try (UnfilteredRowIterator partition =
                         TABLE.update(TABLE.metadata().partitionKeyType.getString(key.getKey()))
+                                .at(timestamp)
                                 .row(1)
                                 .set("v", "x")
                                 .end()

@@ -9,18 +9,22 @@ import dev.petra.engine.conformance.UpdateBuilder;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
+import java.util.Map;
 import java.util.Queue;
 import java.util.Random;
 import java.util.Set;
 import java.util.function.LongPredicate;
+import java.util.function.Predicate;
 import java.util.function.UnaryOperator;
 import org.apache.cassandra.db.EmptyIterators;
 import org.apache.cassandra.db.partitions.PartitionUpdate;
 import org.apache.cassandra.db.partitions.PurgeFunction;
 import org.apache.cassandra.db.partitions.SingletonUnfilteredPartitionIterator;
 import org.apache.cassandra.db.partitions.UnfilteredPartitionIterator;
+import org.apache.cassandra.db.rows.EncodingStats;
 import org.apache.cassandra.db.rows.RowIterator;
 import org.apache.cassandra.db.rows.UnfilteredRowIterator;
 import org.apache.cassandra.db.rows.UnfilteredRowIterators;
@@ -32,8 +36,8 @@ import org.junit.jupiter.api.Test;
 /**
  * A table as Cassandra's, which compacts and purges by its clock, and its shadow, over random
  * histories: writes of any timestamp, streamed SSTables, a copy that begins among them, also while
- * a compaction goes on, a queue between the two, a grace that changes. Where nothing was late, a
- * client sees the same on both sides; and the same before and after the shadow becomes the table,
+ * compactions go on and end, a queue between the two, a grace that changes. Where nothing was late,
+ * a client sees the same on both sides; and the same before and after the shadow becomes the table,
  * and when the SSTables go.
  */
 class LateWritesPropertyTest {
@@ -51,6 +55,7 @@ class LateWritesPropertyTest {
 
     private int differences;
     private int unmarked;
+    private int partlyNew;
     private int promoted;
     private int refused;
     private int wrong;
@@ -62,6 +67,8 @@ class LateWritesPropertyTest {
         // Else this has shown nothing.
         assertThat(differences).isGreaterThan(HISTORIES / 50);
         assertThat(unmarked).isGreaterThan(HISTORIES / 20);
+        // Of what a compaction has merged, what was old did not count.
+        assertThat(partlyNew).isPositive();
         assertThat(promoted).isGreaterThan(HISTORIES / 100);
         assertThat(refused).isGreaterThan(HISTORIES / 200);
         // Of those that were refused some would have shown something else.
@@ -84,11 +91,24 @@ class LateWritesPropertyTest {
             content[key] = PartitionUpdate.merge(List.of(content[key], update.content()));
             lowest[key] = Math.min(lowest[key], update.lowest());
         }
+
+        /** As {@code SSTableReader#getMinTimestamp}. */
+        long minTimestamp() {
+            long min = LateWrites.NOTHING_NEW;
+            for (PartitionUpdate each : content) {
+                if (each.isEmpty()) continue;
+                EncodingStats stats =
+                        EncodingStats.Collector.collect(
+                                each.staticRow(), each.iterator(), each.deletionInfo());
+                min = Math.min(min, stats.minTimestamp);
+            }
+            return min;
+        }
     }
 
     private record Update(int key, PartitionUpdate content, long lowest) {}
 
-    private record ToCopy(Layer layer, boolean isLater) {}
+    private record ToCopy(Layer layer, long newFrom) {}
 
     private final class History {
         final long seed;
@@ -121,10 +141,14 @@ class LateWritesPropertyTest {
 
         final Set<Layer> known = new HashSet<>();
 
-        /** As {@link SeenByCompactions}. */
-        final Set<Layer> seen = new HashSet<>();
+        /** As {@link SeenByCompactions#newFrom}. */
+        final Map<Layer, Long> newFrom = new HashMap<>();
 
-        @Nullable Compaction running;
+        /** No two of them of the same. */
+        final List<Compaction> running = new ArrayList<>();
+
+        /** Whether something is copied of which a part is new. */
+        boolean isPartlyNew;
 
         long unique;
 
@@ -143,15 +167,22 @@ class LateWritesPropertyTest {
             int doublingFrom = random.nextInt(15);
             int seenFrom = random.nextInt(doublingFrom + 1);
             int begunFrom = doublingFrom + random.nextInt(10);
-            Compaction before = null;
+            boolean isMerged = random.nextInt(4) == 0;
+            if (isMerged) {
+                seenFrom = doublingFrom;
+                begunFrom = doublingFrom + random.nextInt(3);
+            }
+            List<Compaction> before = List.of();
             for (int step = 0; step < STEPS; step++) {
                 if (step == seenFrom) {
-                    seen.addAll(sstables);
-                    before = running;
+                    Layer apart = isMerged ? beDeleted(step) : null;
+                    for (Layer each : sstables) newFrom.put(each, LateWrites.NOTHING_NEW);
+                    before = List.copyOf(running);
+                    if (apart != null) beMerged(step, apart);
                 }
                 if (step == doublingFrom) {
-                    // The copy waits for that.
-                    if (before != null && before == running) endCompaction();
+                    // The copy waits for those.
+                    before.forEach(Compaction::end);
                     isDoubling = true;
                     known.addAll(sstables);
                 }
@@ -162,7 +193,7 @@ class LateWritesPropertyTest {
                 if (isOver) return;
                 if (hasBegun && queue.isEmpty() && toCopy.isEmpty()) look();
             }
-            endCompaction();
+            endCompactions();
             while (!queue.isEmpty() || !toCopy.isEmpty()) {
                 if (random.nextBoolean()) takeWrite();
                 else copy();
@@ -171,6 +202,7 @@ class LateWritesPropertyTest {
             if (isDifferent) differences++;
             if (late.reason() != null) return;
             unmarked++;
+            if (isPartlyNew) partlyNew++;
             promote();
         }
 
@@ -299,23 +331,36 @@ class LateWritesPropertyTest {
 
         private void begin() {
             flush();
-            for (Layer layer : sstables)
-                toCopy.add(new ToCopy(layer, running != null && !seen.contains(layer)));
+            for (Layer layer : sstables) {
+                long from = running.isEmpty() ? LateWrites.NOTHING_NEW : newFrom(layer);
+                isPartlyNew |= from < LateWrites.NOTHING_NEW && from > layer.minTimestamp();
+                toCopy.add(new ToCopy(layer, from));
+            }
             hasBegun = true;
         }
 
+        private long newFrom(Layer sstable) {
+            return newFrom.getOrDefault(sstable, LateWrites.ALL_NEW);
+        }
+
         private void flush() {
-            sstables.add(memtable);
+            arrive(memtable);
             memtable = new Layer();
+        }
+
+        private void arrive(Layer sstable) {
+            sstables.add(sstable);
+            newFrom.put(sstable, sstable.minTimestamp());
         }
 
         private void step(int step) {
             switch (random.nextInt(18)) {
                 case 0 -> flush();
                 case 1, 2 -> {
-                    if (running != null) endCompaction();
-                    else if (random.nextInt(4) == 0) running = new Compaction();
-                    else compact();
+                    boolean begins = random.nextInt(4) == 0;
+                    if (begins && running.size() < 2) compactFromNowOn(this::isChosen);
+                    else if (running.isEmpty()) compact();
+                    else running.get(random.nextInt(running.size())).end();
                 }
                 case 3 -> stream(List.of(update(step), update(step)));
                 case 4, 9, 10 -> clock += random.nextInt(8);
@@ -335,48 +380,75 @@ class LateWritesPropertyTest {
             if (isDoubling) queue.add(update);
         }
 
-        private void stream(List<Update> updates) {
+        private Layer stream(List<Update> updates) {
             Layer layer = new Layer();
             updates.forEach(layer::write);
-            sstables.add(layer);
-            if (hasBegun) toCopy.add(new ToCopy(layer, true));
+            arrive(layer);
+            if (hasBegun) toCopy.add(new ToCopy(layer, LateWrites.ALL_NEW));
+            return layer;
         }
 
         /** Something is deleted, purged, and comes late, in the steps from now on. */
         private void beLate(int step) {
             int row = value();
             long timestamp = (long) (step + 1) << 16;
-            script.add(
-                    () -> {
-                        UpdateBuilder deletion = TABLE.update("k0").at(timestamp).now(clock);
-                        switch (random.nextInt(5)) {
-                            case 0 -> deletion.deletePartition();
-                            case 1 -> deletion.deleteRow(row);
-                            case 2 -> deletion.row(row).unset("v").end();
-                            case 3 ->
-                                    deletion.ttl(1 + random.nextInt(6))
-                                            .at(timestamp + ++unique)
-                                            .row(row)
-                                            .set("v", "expiring")
-                                            .end();
-                            default -> deletion.deleteRange(TABLE.from(row), TABLE.to(2));
-                        }
-                        come(new Update(0, deletion.build(), timestamp));
-                    });
+            script.add(() -> come(deletion(row, timestamp)));
             script.add(() -> clock += random.nextInt(8));
             script.add(this::flush);
             script.add(
                     () -> {
-                        endCompaction();
-                        running = new Compaction();
-                        if (random.nextInt(3) > 0) endCompaction();
+                        endCompactions();
+                        compactFromNowOn(this::isChosen);
+                        if (random.nextInt(3) > 0) endCompactions();
                     });
-            script.add(
-                    () -> {
-                        long older = timestamp - 1 - random.nextInt(2);
-                        UpdateBuilder write = TABLE.update("k0").at(older).now(clock);
-                        come(new Update(0, write.row(row).set("v", "late").end().build(), older));
-                    });
+            script.add(() -> come(late(row, timestamp - 1 - random.nextInt(2))));
+        }
+
+        private Update deletion(int row, long timestamp) {
+            UpdateBuilder deletion = TABLE.update("k0").at(timestamp).now(clock);
+            switch (random.nextInt(5)) {
+                case 0 -> deletion.deletePartition();
+                case 1 -> deletion.deleteRow(row);
+                case 2 -> deletion.row(row).unset("v").end();
+                case 3 ->
+                        deletion.ttl(1 + random.nextInt(6))
+                                .at(timestamp + ++unique)
+                                .row(row)
+                                .set("v", "expiring")
+                                .end();
+                default -> deletion.deleteRange(TABLE.from(row), TABLE.to(2));
+            }
+            return new Update(0, deletion.build(), timestamp);
+        }
+
+        private Update late(int row, long timestamp) {
+            UpdateBuilder write = TABLE.update("k0").at(timestamp).now(clock);
+            return new Update(0, write.row(row).set("v", "late").end().build(), timestamp);
+        }
+
+        /**
+         * Something is deleted, before the first moment of {@link #newFrom}.
+         *
+         * @return an SSTable with something else
+         */
+        private Layer beDeleted(int step) {
+            flush();
+            come(deletion(0, (long) (step + 1) << 16));
+            flush();
+            clock += random.nextInt(8);
+            return stream(List.of(update(random.nextInt(step + 1))));
+        }
+
+        /**
+         * What is older comes when the compaction has begun that purges the deletion, and another
+         * merges it with what was there before.
+         */
+        private void beMerged(int step, Layer apart) {
+            compactFromNowOn(each -> each != apart);
+            long deleted = (long) (step + 1) << 16;
+            come(late(0, random.nextInt(3) == 0 ? deleted + (1L << 15) : deleted - 1));
+            flush();
+            compactFromNowOn(each -> true).end();
         }
 
         private void come(Update update) {
@@ -403,22 +475,28 @@ class LateWritesPropertyTest {
             ToCopy next = toCopy.remove(random.nextInt(toCopy.size()));
             for (int key = 0; key < KEYS; key++) {
                 PartitionUpdate update = next.layer().content[key];
-                if (next.isLater()) late.written(update, moment());
-                else late.copied(update, moment());
+                late.copied(update, next.newFrom(), moment());
                 shadow.write(new Update(key, update, 0));
             }
         }
 
         private void compact() {
-            endCompaction();
-            running = new Compaction();
-            endCompaction();
+            endCompactions();
+            compactFromNowOn(this::isChosen).end();
         }
 
-        private void endCompaction() {
-            Compaction ended = running;
-            running = null;
-            if (ended != null) ended.end();
+        private boolean isChosen(Layer sstable) {
+            return random.nextInt(4) > 0;
+        }
+
+        private Compaction compactFromNowOn(Predicate<Layer> isChosen) {
+            Compaction begun = new Compaction(isChosen);
+            running.add(begun);
+            return begun;
+        }
+
+        private void endCompactions() {
+            for (Compaction each : List.copyOf(running)) each.end();
         }
 
         /**
@@ -433,8 +511,11 @@ class LateWritesPropertyTest {
             final long gcBefore = clock - grace;
             final boolean[] isDone = new boolean[KEYS];
 
-            Compaction() {
-                for (Layer each : sstables) (random.nextInt(4) == 0 ? others : chosen).add(each);
+            Compaction(Predicate<Layer> isChosen) {
+                Set<Layer> compacted = new HashSet<>();
+                for (Compaction each : running) compacted.addAll(each.chosen);
+                for (Layer each : sstables)
+                    (!compacted.contains(each) && isChosen.test(each) ? chosen : others).add(each);
                 // A real one does not look into it now: that is what shadow-design.md says is
                 // missed.
                 if (isDoubling) others.add(memtable);
@@ -451,13 +532,17 @@ class LateWritesPropertyTest {
                 purge(key, kept);
             }
 
+            /** Does nothing if it has ended. */
             void end() {
+                if (!running.remove(this)) return;
                 for (int key = 0; key < KEYS; key++) if (!isDone[key]) write(key);
                 isOver |= isDoubling && !hasBegun && !known.containsAll(chosen);
                 sstables.removeAll(chosen);
                 sstables.add(made);
                 known.add(made);
-                if (seen.containsAll(chosen)) seen.add(made);
+                long from = LateWrites.NOTHING_NEW;
+                for (Layer each : chosen) from = Math.min(from, newFrom(each));
+                newFrom.put(made, from);
             }
 
             private void purge(int key, long kept) {

@@ -7,6 +7,7 @@ import dev.petra.cassandra.shadow.LateWrites.Moment;
 import dev.petra.engine.conformance.TestTable;
 import dev.petra.engine.conformance.UpdateBuilder;
 import java.nio.ByteBuffer;
+import java.util.List;
 import java.util.Random;
 import java.util.function.UnaryOperator;
 import java.util.stream.Stream;
@@ -48,6 +49,11 @@ class LateWritesTest {
 
     private static PartitionUpdate deletion(long timestamp) {
         return update().at(timestamp).deletePartition().build();
+    }
+
+    /** Of the copy's first moment. */
+    private void copied(PartitionUpdate update, Moment now) {
+        late.copied(update, LateWrites.NOTHING_NEW, now);
     }
 
     private void isLate(boolean expected) {
@@ -100,10 +106,10 @@ class LateWritesTest {
     @ParameterizedTest(name = "{0}")
     @MethodSource("writes")
     void theLowestTimestampOfAWriteCounts(String name, UnaryOperator<UpdateBuilder> write) {
-        late.copied(deletion(9), after(GRACE + 1));
+        copied(deletion(9), after(GRACE + 1));
         late.written(write.apply(update().at(10)).build(), after(GRACE + 1));
         isLate(false);
-        late.copied(deletion(10), after(0));
+        copied(deletion(10), after(0));
         late.written(write.apply(update().at(10)).build(), after(GRACE + 1));
         isLate(true);
     }
@@ -111,7 +117,7 @@ class LateWritesTest {
     /** It counts as written when it is in the table. */
     @Test
     void whatBeginsIsLateIfItIsHiddenByThen() {
-        late.copied(deletion(10), after(0));
+        copied(deletion(10), after(0));
         late.begins(write(10), after(GRACE));
         isLate(false);
         late.begins(write(11), after(GRACE + 1));
@@ -134,18 +140,18 @@ class LateWritesTest {
     @Test
     void whatBeginsIsNotWrittenYet() {
         late.begins(write(10), after(0));
-        late.copied(deletion(10), after(GRACE + 1));
+        copied(deletion(10), after(GRACE + 1));
         isLate(false);
     }
 
     @Test
     void aDeletionMayBeCopiedAfterTheWrite() {
         late.written(write(10), after(0));
-        late.copied(deletion(10), after(GRACE));
+        copied(deletion(10), after(GRACE));
         isLate(false);
-        late.copied(deletion(9), after(GRACE + 1));
+        copied(deletion(9), after(GRACE + 1));
         isLate(false);
-        late.copied(deletion(10), after(GRACE + 1));
+        copied(deletion(10), after(GRACE + 1));
         isLate(true);
     }
 
@@ -159,12 +165,37 @@ class LateWritesTest {
 
     @Test
     void betweenSSTablesOfOneMomentThereIsNoOrder() {
-        late.copied(write(5), after(1_000));
-        late.copied(deletion(10), after(1_000));
-        late.copied(write(5), after(1_000));
+        copied(write(5), after(1_000));
+        copied(deletion(10), after(1_000));
+        copied(write(5), after(1_000));
         isLate(false);
         late.written(write(11), after(1_000));
         isLate(false);
+    }
+
+    /** As where an old SSTable was compacted with a new one. */
+    @ParameterizedTest(name = "{0}")
+    @MethodSource("writes")
+    void ofWhatIsCopiedAsMuchIsWrittenAsMayBeNew(String name, UnaryOperator<UpdateBuilder> write) {
+        copied(deletion(10), after(GRACE + 1));
+        PartitionUpdate old = write.apply(update().at(10)).build();
+        PartitionUpdate added = update().at(100).row(2).liveness().end().build();
+        late.copied(PartitionUpdate.merge(List.of(old, added)), 11, after(GRACE + 1));
+        isLate(false);
+        // Which counts for what comes later, too.
+        copied(deletion(99), after(GRACE + 1));
+        isLate(name.equals("one of many"));
+        late.copied(old, 10, after(GRACE + 1));
+        isLate(true);
+    }
+
+    /** Nothing is purged later over it. */
+    @Test
+    void aDeletionOfWhatIsNotNewIsNoneTheLess() {
+        late.copied(deletion(10), 11, after(GRACE + 1));
+        isLate(false);
+        late.written(write(10), after(GRACE + 1));
+        isLate(true);
     }
 
     @Test
@@ -235,7 +266,7 @@ class LateWritesTest {
 
     @Test
     void otherPartitionsAreMostlyLeftAlone() {
-        late.copied(deletion(10), after(1_000));
+        copied(deletion(10), after(1_000));
         for (int i = 0; i < 20; i++)
             if (stripe("other" + i) != stripe("k"))
                 late.written(
@@ -263,6 +294,7 @@ class LateWritesTest {
     void theHighestTimestampIsOneLikeOthers() {
         late.written(deletion(Long.MAX_VALUE), after(0));
         late.written(write(Long.MAX_VALUE), after(GRACE));
+        copied(write(Long.MAX_VALUE), after(GRACE + 1));
         isLate(false);
         late.written(write(Long.MAX_VALUE), after(GRACE + 1));
         isLate(true);
@@ -273,8 +305,8 @@ class LateWritesTest {
     void theDeletionOfACounterHidesNothingWhereNothingWasWritten() {
         PartitionUpdate deletion =
                 COUNTERS.update("k").now(START).at(10).row(1).unset("n").end().build();
-        late.copied(deletion, after(GRACE + 1));
-        late.copied(deletion, after(GRACE + 1));
+        copied(deletion, after(GRACE + 1));
+        copied(deletion, after(GRACE + 1));
         late.written(
                 COUNTERS.update("k").now(START).at(10).build(), after(GRACE + 1)); // of nothing
         isLate(false);
@@ -338,7 +370,7 @@ class LateWritesTest {
     @Test
     void memoryLasts() {
         late.written(write(50), after(0));
-        late.copied(deletion(10), after(GRACE + 1));
+        copied(deletion(10), after(GRACE + 1));
         late.written(update().now(START + 1_000).at(60).deletePartition().build(), after(0));
         LateWrites.Memory memory = late.memory(after(0));
         assertThat(memory.late()).isNull();
@@ -355,7 +387,7 @@ class LateWritesTest {
         assertThat(later.memory(after(0)).late()).isEqualTo(later.reason());
 
         LateWrites copying = new LateWrites(memory);
-        copying.copied(deletion(50), after(GRACE + 1));
+        copying.copied(deletion(50), LateWrites.NOTHING_NEW, after(GRACE + 1));
         assertThat(copying.reason()).isNotNull();
 
         assertThat(new LateWrites(memory).memory(after(0))).isEqualTo(memory);
@@ -365,7 +397,7 @@ class LateWritesTest {
     /** A compaction may have purged by a grace that nothing was noted under. */
     @Test
     void theShortestGraceLastsThoughNothingWasNotedUnderIt() {
-        late.copied(deletion(10), new Moment(START + 1, 864_000));
+        copied(deletion(10), new Moment(START + 1, 864_000));
         LateWrites.Memory memory = late.memory(new Moment(START + 1, 0));
         LateWrites older = new LateWrites(memory);
         older.written(write(10), new Moment(START + 2, 864_000));

@@ -434,7 +434,11 @@ class ShadowCopyTest {
 
     private ShadowFolder.Left keep(SSTableReader sstable, Set<SSTableReader> live, long stop)
             throws IOException {
-        return CopySource.of(sstable.ref(), true).keep(live, stop, Disk.REAL);
+        return CopySource.of(sstable.ref(), LateWrites.ALL_NEW).keep(live, stop, Disk.REAL);
+    }
+
+    private static ShadowFolder.Left left(Path path, long bytes) {
+        return new ShadowFolder.Left(path.toString(), bytes, LateWrites.NOTHING_NEW);
     }
 
     private boolean isThere(ShadowFolder.Left left) throws IOException {
@@ -450,12 +454,10 @@ class ShadowCopyTest {
         Path name = Path.of(left.path()).getFileName();
         for (String component : List.of("Data", "Index"))
             Files.createFile(other.resolve(name + "-" + component + ".db"));
-        assertThat(isThere(new ShadowFolder.Left(other.resolve(name).toString(), 1, false)))
-                .isFalse();
+        assertThat(isThere(left(other.resolve(name), 1))).isFalse();
         Path link = directory.resolve("rocksdb_shadow/backups/9");
         Files.createSymbolicLink(link, other);
-        assertThat(isThere(new ShadowFolder.Left(link.resolve(name).toString(), 1, false)))
-                .isFalse();
+        assertThat(isThere(left(link.resolve(name), 1))).isFalse();
     }
 
     private void copyAll(ShadowCopy of) {
@@ -472,7 +474,9 @@ class ShadowCopyTest {
         ShadowCopy.Position position = copy.position();
         assertThat(position).isNotNull();
         assertThat(position.sstables()).containsExactly(first);
-        assertThat(position.toCopy()).hasSize(1).allMatch(CopySource::isLater);
+        assertThat(position.toCopy())
+                .extracting(CopySource::newFrom)
+                .containsExactly(LateWrites.ALL_NEW);
         assertThat(position.nextKey()).isNull();
         ShadowFolder.Left left = position.toCopy().get(0).keep(position.sstables(), 7, Disk.REAL);
         assertThat(left.bytes()).isEqualTo(second.uncompressedLength());
@@ -515,7 +519,7 @@ class ShadowCopyTest {
         ShadowFolder.Left left = keep(first, Set.of(first), 7);
         assertThat(left.path()).isEqualTo(first.descriptor.baseFile().toString());
         assertThat(isThere(left)).isFalse();
-        CopySource.of(first.ref(), false).release();
+        CopySource.of(first.ref(), LateWrites.NOTHING_NEW).release();
         assertThat(first.descriptor.fileFor(SSTableFormat.Components.DATA).exists()).isTrue();
         assertThat(new ShadowFolder(directory, Disk.REAL).kept()).doesNotExist();
     }
@@ -564,11 +568,7 @@ class ShadowCopyTest {
     void whatHasAnotherLengthIsNotTakenForWhole() throws IOException {
         ShadowFolder.Left left = keep(sstable(2), Set.of(), 7);
         ShadowCopy next = copy(3);
-        next.resume(
-                List.of(
-                        CopySource.kept(
-                                new ShadowFolder.Left(left.path(), left.bytes() + 1, false))),
-                null);
+        next.resume(List.of(CopySource.kept(left(Path.of(left.path()), left.bytes() + 1))), null);
         copyAll(next);
         assertThat(next.isCaughtUp()).isFalse();
         assertThat(end(next).reason()).contains("bytes of data, and had " + (left.bytes() + 1));
@@ -624,7 +624,7 @@ class ShadowCopyTest {
                 ShadowFolder.Left left = keep(sstable, Set.of(), 7);
                 index = Path.of(left.path() + "-Index.db");
                 source = CopySource.kept(left);
-            } else source = CopySource.of(sstable.selfRef(), false);
+            } else source = CopySource.of(sstable.selfRef(), LateWrites.NOTHING_NEW);
             ShadowCopy next = copy(3);
             next.step = Duration.ZERO;
             next.resume(List.of(source), null);
@@ -845,15 +845,48 @@ class ShadowCopyTest {
         // The table has the first SSTable as well, and the result of a compaction of that.
         SeenByCompactions seen = SeenByCompactions.now(cfs);
         SSTableReader made = sstable(3);
-        tracker.removeUnsafe(Set.of(first));
-        tracker.addInitialSSTables(List.of(made));
-        seen.handleNotification(
-                new SSTableListChangedNotification(
-                        List.of(made), List.of(first), OperationType.COMPACTION),
-                tracker);
+        compacted(seen, Set.of(first), made);
         beginAndCopy(seen);
         assertThat(writes.get()).isEqualTo(2);
         assertThat(late.reason()).isNull();
+        compaction.close();
+    }
+
+    private void compacted(SeenByCompactions seen, Set<SSTableReader> read, SSTableReader made) {
+        seen.handleNotification(
+                new SSTableListChangedNotification(
+                        List.of(made), List.copyOf(read), OperationType.COMPACTION),
+                tracker);
+        tracker.removeUnsafe(read);
+        // Which a compaction would not say.
+        tracker.addInitialSSTables(List.of(made));
+    }
+
+    private static PartitionUpdate write(int row, long timestamp) {
+        PartitionUpdate.SimpleBuilder update = PartitionUpdate.simpleBuilder(TABLE, 1);
+        update.timestamp(timestamp).row(row).add("v", 7);
+        return update.build();
+    }
+
+    /** A table that is compacted all the time was late from the beginning of its copy on. */
+    @ParameterizedTest
+    @ValueSource(longs = {10, 11})
+    void ofWhatWasMergedWithWhatCameToARunningCompactionOnlyThatMayBeLate(long timestamp) {
+        SSTableReader old = sstableOf(2, false, List.of(write(1, 5)));
+        PartitionUpdate deletion =
+                PartitionUpdate.fullPartitionDelete(TABLE, ByteBufferUtil.bytes(1), 10, NOW - 11);
+        SSTableReader deleted = sstableOf(3, false, List.of(deletion));
+        tracker.addInitialSSTables(List.of(old, deleted));
+        SeenByCompactions seen = SeenByCompactions.now(cfs);
+        LifecycleTransaction compaction = tracker.tryModify(deleted, OperationType.COMPACTION);
+        PartitionUpdate brought = write(2, timestamp);
+        SSTableReader came = sstableOf(4, false, List.of(brought));
+        tracker.addInitialSSTables(List.of(came));
+        PartitionUpdate merged = PartitionUpdate.merge(List.of(write(1, 5), brought));
+        compacted(seen, Set.of(old, came), sstableOf(5, false, List.of(merged)));
+        beginAndCopy(seen);
+        assertThat(writes.get()).isEqualTo(3);
+        assertThat(late.reason() != null).isEqualTo(timestamp == 10);
         compaction.close();
     }
 
@@ -1100,7 +1133,7 @@ class ShadowCopyTest {
     /** Nothing in it came to the table later than what is in the others. */
     @Test
     void anSSTableOfTheFirstMomentIsNotLate() {
-        copy.resume(List.of(CopySource.of(sstable(2).ref(), false)), null);
+        copy.resume(List.of(CopySource.of(sstable(2).ref(), LateWrites.NOTHING_NEW)), null);
         copy.doubled(deletion(11), 0);
         writes.set(0);
         var unused = copy.step(() -> true);

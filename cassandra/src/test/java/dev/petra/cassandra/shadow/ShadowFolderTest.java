@@ -54,8 +54,10 @@ class ShadowFolderTest {
                                 "late=this is why"),
                         new TreeSet<>(List.of("sstable=a 1 2", "sstable=b")),
                         List.of(
-                                new ShadowFolder.Left("/a b/nb-2-big", 0, false),
-                                new ShadowFolder.Left("/a/nb-7-big", 17, true)),
+                                new ShadowFolder.Left("/a b/nb-2-big", 0, LateWrites.NOTHING_NEW),
+                                new ShadowFolder.Left("/a/nb-7-big", 17, LateWrites.ALL_NEW),
+                                new ShadowFolder.Left("/a/nb-8-big", 18, -19),
+                                new ShadowFolder.Left("/a/nb-9-big", 18, 1_764_412_345_678_901L)),
                         "00ff");
         folder.create();
         folder.write(closed);
@@ -82,11 +84,15 @@ class ShadowFolderTest {
     @Test
     void aTableWithoutSSTablesOfWhichSomethingIsLeft() {
         folder.create();
-        write(COMPLETE + "left=later 9 a\n");
+        write(COMPLETE + "left=later 9 a\nleft=first 8 b\nleft=-7 6 c d\n");
         ShadowFolder.Closed closed = folder.take();
         assertThat(closed).isNotNull();
         assertThat(closed.sstables()).isEmpty();
-        assertThat(closed.left()).containsExactly(new ShadowFolder.Left("a", 9, true));
+        assertThat(closed.left())
+                .containsExactly(
+                        new ShadowFolder.Left("a", 9, LateWrites.ALL_NEW),
+                        new ShadowFolder.Left("b", 8, LateWrites.NOTHING_NEW),
+                        new ShadowFolder.Left("c d", 6, -7));
         assertThat(closed.nextKey()).isNull();
     }
 
@@ -113,6 +119,9 @@ class ShadowFolderTest {
                 "complete:left=first 1 a\nnext_key=00\nleft=first 1 b\n",
                 "complete:left=first 1 a\nsstable=a\n",
                 "complete:left=first a\n",
+                "complete:left=laterx 1 a\n",
+                "complete:left=9999999999999999999 1 a\n",
+                "complete:left=7 a\n",
                 "complete:left=a\n",
             })
     void whatIsIllFormedCountsForNothing(String text) {
