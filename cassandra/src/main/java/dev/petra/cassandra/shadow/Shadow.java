@@ -553,12 +553,19 @@ public final class Shadow {
     /**
      * Begins a copy when those compactions are over that had begun before: they may purge deletions
      * over what has come since, which the copy would have. After a long wait it waits for those
-     * that have begun meanwhile, which are mostly shorter: what has come since is merged with what
-     * is old, all of which counts as having come.
+     * that have begun meanwhile, which are mostly shorter: the less has come since, the less counts
+     * as new.
      */
     private Duration beginSeen() {
         SeenByCompactions next = seen;
-        if (next == null) seen = next = SeenByCompactions.now(cfs);
+        if (next == null) {
+            seen = next = SeenByCompactions.now(cfs);
+            // Before it waits, which may be for hours, as well as behind that.
+            if (!next.isSeenByAll() && nextPlace() == null) {
+                forgetSeen();
+                return Duration.ZERO;
+            }
+        }
         if (!next.isSeenByAll()) {
             state = "waits for compactions of the table that began before it";
             if (waits == 0) logger.info("The shadow of {} {}", name, state);
@@ -588,15 +595,11 @@ public final class Shadow {
     private void begin(SeenByCompactions all) {
         state = "beginning";
         beganAt = System.nanoTime();
+        FormerCopies.Place free = nextPlace();
+        if (free == null) return;
         ShadowCopy next = null;
         try {
-            FormerCopies.Place free = former.nextPlace();
             ShadowFolder folder = free.folder();
-            String lack = lackOfRoom(folder, tableBytes());
-            if (lack != null) {
-                rest(lack);
-                return;
-            }
             folder.create();
             next = open(folder, free.number(), new LateWrites());
             place = folder;
@@ -610,14 +613,31 @@ public final class Shadow {
                 next.end("the table was altered, truncated, cleaned up or scrubbed");
             else next.begin(all);
         } catch (RuntimeException | Error e) {
-            logger.error("The shadow of {} cannot be made", name, e);
-            String reason = "it cannot be made: " + e.getMessage();
+            String reason = cannotBeMade(e);
             if (next == null) rest(reason);
             else {
                 next.fault(reason);
                 copy = next;
             }
         }
+    }
+
+    /** Where there is room for a copy; null if there is none, for which it rests. */
+    private FormerCopies.@Nullable Place nextPlace() {
+        try {
+            FormerCopies.Place free = former.nextPlace();
+            String lack = lackOfRoom(free.folder(), tableBytes());
+            if (lack == null) return free;
+            rest(lack);
+        } catch (RuntimeException | Error e) {
+            rest(cannotBeMade(e));
+        }
+        return null;
+    }
+
+    private String cannotBeMade(Throwable e) {
+        logger.error("The shadow of {} cannot be made", name, e);
+        return "it cannot be made: " + e.getMessage();
     }
 
     private void rest(String reason) {

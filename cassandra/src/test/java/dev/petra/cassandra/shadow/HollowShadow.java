@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.petra.cassandra.shadow;
 
+import com.codahale.metrics.Counter;
 import dev.petra.cassandra.Hollow;
 import dev.petra.engine.TableStore;
 import java.lang.reflect.Field;
@@ -10,10 +11,14 @@ import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import org.apache.cassandra.config.Config;
+import org.apache.cassandra.config.DatabaseDescriptor;
+import org.apache.cassandra.config.GuardrailsOptions;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.Directories;
 import org.apache.cassandra.db.lifecycle.Tracker;
 import org.apache.cassandra.io.util.File;
+import org.apache.cassandra.metrics.TableMetrics;
 import org.apache.cassandra.schema.TableId;
 import org.apache.cassandra.schema.TableMetadata;
 import org.apache.cassandra.schema.TableMetadataRef;
@@ -49,6 +54,17 @@ final class HollowShadow {
                 "dataPaths",
                 Arrays.stream(tableDirectories).map(File::new).toArray(File[]::new));
         Hollow.set(cfs, ColumnFamilyStore.class, "directories", directories);
+    }
+
+    /** Has a hollow table take so much on disk, on a node without guardrails. */
+    static void takes(ColumnFamilyStore cfs, long bytes) {
+        TableMetrics metrics = Hollow.of(TableMetrics.class);
+        Counter size = new Counter();
+        size.inc(bytes);
+        Hollow.set(metrics, TableMetrics.class, "liveDiskSpaceUsed", size);
+        Hollow.set(cfs, ColumnFamilyStore.class, "metric", metrics);
+        GuardrailsOptions none = new GuardrailsOptions(new Config());
+        Hollow.set(null, DatabaseDescriptor.class, "guardrails", none);
     }
 
     static Shadow of(ColumnFamilyStore cfs, boolean answers) {

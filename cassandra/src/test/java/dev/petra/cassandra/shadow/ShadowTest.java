@@ -130,17 +130,24 @@ class ShadowTest {
         }
     }
 
-    /** They may purge deletions that it would have, over what came since they began. */
-    @Test
-    void aCopyWaitsForCompactionsThatBeganBeforeIt(@TempDir Path directory) {
+    /** Has the table be there, and returns what it has. */
+    private SSTableReader begin(Path directory, long bytes) {
         TestTable table =
                 TestTable.of("CREATE TABLE t (k text, c int, v text, PRIMARY KEY (k, c))");
         HollowShadow.begin(cfs, table.metadata());
-        HollowShadow.lieIn(cfs);
+        HollowShadow.lieIn(cfs, directory);
+        HollowShadow.takes(cfs, bytes);
         SSTableReader sstable =
                 KeyWalkTest.sstable(
                         directory, cfs.metadata, 1, new TreeSet<>(Set.of(table.key("k"))));
         cfs.getTracker().addInitialSSTables(List.of(sstable));
+        return sstable;
+    }
+
+    /** They may purge deletions that it would have, over what came since they began. */
+    @Test
+    void aCopyWaitsForCompactionsThatBeganBeforeIt(@TempDir Path directory) {
+        SSTableReader sstable = begin(directory, 0);
         LifecycleTransaction compaction =
                 cfs.getTracker().tryModify(sstable, OperationType.COMPACTION);
         Shadow shadow = new Shadow(cfs, factory, null);
@@ -151,7 +158,22 @@ class ShadowTest {
         dropped.end();
         assertThat(dropped.step()).isNull();
         compaction.close();
+        HollowShadow.lieIn(cfs);
         assertStep(shadow, "it cannot be made");
+        sstable.selfRef().release();
+    }
+
+    /** It said so hours later. */
+    @Test
+    void aCopyForWhichThereIsNoRoomDoesNotWait(@TempDir Path directory) {
+        SSTableReader sstable = begin(directory, Long.MAX_VALUE / 2);
+        LifecycleTransaction compaction =
+                cfs.getTracker().tryModify(sstable, OperationType.COMPACTION);
+        Shadow shadow = new Shadow(cfs, factory, null);
+        assertThat(shadow.step()).isEqualTo(Duration.ZERO);
+        assertThat(shadow.state())
+                .contains("dropped out, again in 30 s", "are kept free for the table");
+        compaction.close();
         sstable.selfRef().release();
     }
 
