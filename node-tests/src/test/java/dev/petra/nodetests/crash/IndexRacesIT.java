@@ -40,7 +40,7 @@ class IndexRacesIT {
     private static final List<String> POINTS =
             List.of(
                     OURS + "index.RowPages#next",
-                    OURS + "migration.MigrateIn#move",
+                    OURS + "migration.MigrateIn#migrate",
                     OURS + "sstable.SSTableExport#writeNext",
                     "org.apache.cassandra.index.SecondaryIndexManager#makeIndexQueryable",
                     SAI + "SSTableContext#create",
@@ -264,7 +264,7 @@ class IndexRacesIT {
         points.failAlso("enter", "SSTableContext#create");
         node.nodetool("import", "--require-index-components", "ks", "arrived", inbox.toString());
         assertThat(log("ks.arrived.", outOfUse)).hasSizeGreaterThan(before);
-        points.holdAlso("enter", "MigrateIn#move");
+        points.holdAlso("enter", "MigrateIn#migrate");
         points.releaseAt("enter", "SecondaryIndexManager#makeIndexQueryable");
         points.awaitHeld();
         assertThat(session.execute("SELECT c FROM ks.arrived").all()).hasSize(ROWS);
@@ -315,7 +315,7 @@ class IndexRacesIT {
         }
         insertRows("behind", 0, 100);
         node.nodetool("flush", "ks", "behind");
-        points.hold("enter", "MigrateIn#move");
+        points.hold("enter", "MigrateIn#migrate");
         execute("ALTER TABLE ks.behind WITH memtable = 'rocks'");
         points.awaitHeld();
         insertRows("behind", 100, 300);

@@ -84,9 +84,9 @@ class MigrationIT {
                     OURS + "hooks.TableHooks#beforeTruncate",
                     OURS + "hooks.TableHooks#snapshotBegins",
                     OURS + "migration.Migration#newProgress",
-                    OURS + "migration.Migration#moved",
+                    OURS + "migration.Migration#migrated",
                     OURS + "migration.Migration$Progress#getCompactionInfo",
-                    OURS + "migration.MigrateIn#move",
+                    OURS + "migration.MigrateIn#migrate",
                     OURS + "migration.MigrateIn#finish",
                     OURS + "migration.MigrateOut#write",
                     OURS + "migration.MigrateOut#add",
@@ -102,7 +102,7 @@ class MigrationIT {
                     "in leave #flushMemtable",
                     "in enter #lockContent",
                     "in leave #unlockContent",
-                    "in leave MigrateIn#move",
+                    "in leave MigrateIn#migrate",
                     "in enter MigrateIn#finish",
                     "in enter #arrived",
                     "in leave #arrived",
@@ -646,10 +646,10 @@ class MigrationIT {
                 TestNode.awaitMigrations(session, MOVES);
             }
             // One SSTable is done, and part of another.
-            crashes.hold("leave", way.equals("in") ? "MigrateIn#move" : "MigrateOut#write");
+            crashes.hold("leave", way.equals("in") ? "MigrateIn#migrate" : "MigrateOut#write");
             alter(table, way.equals("in") ? "rocks" : "default");
             crashes.awaitHeld();
-            crashes.hold("enter", "#moved");
+            crashes.hold("enter", "#migrated");
             crashes.awaitHeld();
             assertThat(sstables(table)).as(way).isPositive();
             assertThat(hasStore(table)).as(way).isTrue();
@@ -678,7 +678,7 @@ class MigrationIT {
         for (int p = 0; p < 300; p++)
             session.execute("INSERT INTO ks.refused (p, v) VALUES (?, 'v')", p);
         flush("refused");
-        crashes.hold("enter", "#moved");
+        crashes.hold("enter", "#migrated");
         alter("refused", "rocks");
         crashes.awaitHeld();
         assertThatThrownBy(() -> session.execute("TRUNCATE ks.refused")).hasMessageContaining("");
@@ -1159,11 +1159,11 @@ class MigrationIT {
         try {
             alter("halted", "rocks");
             awaitPart(2_000_000);
-            crashes.hold("enter", "Migration#moved");
+            crashes.hold("enter", "Migration#migrated");
             crashes.awaitHeld();
             crashes.holdAlso("enter", "MigrateIn#finish");
             assertThat(nodetool("stop", "UNKNOWN").exitCode()).isZero();
-            crashes.releaseAt("enter", "Migration#moved");
+            crashes.releaseAt("enter", "Migration#migrated");
             TestNode.await(
                     "that it is stopped",
                     MOVES,

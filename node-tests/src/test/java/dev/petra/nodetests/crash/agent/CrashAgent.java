@@ -67,7 +67,7 @@ public final class CrashAgent {
     }
 
     /** Otherwise nothing would happen there, and the test would wait for it in vain. */
-    private static boolean isThere(TypePool classes, String type, String method) {
+    static boolean isThere(TypePool classes, String type, String method) {
         TypePool.Resolution found = classes.describe(type);
         return found.isResolved()
                 && !found.resolve()
