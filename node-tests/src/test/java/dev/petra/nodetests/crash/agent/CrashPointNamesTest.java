@@ -11,6 +11,7 @@ import java.util.Set;
 import java.util.TreeSet;
 import java.util.regex.Pattern;
 import java.util.stream.Stream;
+import net.bytebuddy.dynamic.ClassFileLocator;
 import net.bytebuddy.jar.asm.ClassReader;
 import net.bytebuddy.pool.TypePool;
 import org.junit.jupiter.api.Test;
@@ -37,7 +38,12 @@ class CrashPointNamesTest {
         Set<String> strings = strings();
         List<String> points = strings.stream().filter(POINT.asMatchPredicate()).toList();
         assertThat(points).hasSizeGreaterThan(50);
-        TypePool classes = TypePool.Default.ofSystemLoader();
+        TypePool classes =
+                TypePool.Default.of(
+                        new ClassFileLocator.Compound(
+                                classesOf("cassandra"),
+                                classesOf("engine-rocks"),
+                                ClassFileLocator.ForClassLoader.ofSystemLoader()));
         assertThat(points)
                 .allSatisfy(
                         point -> {
@@ -56,6 +62,13 @@ class CrashPointNamesTest {
                                     .as("points that end with %s", name)
                                     .anyMatch(point -> point.endsWith(name));
                         });
+    }
+
+    /** They are no dependencies of these tests, whose nodes have them from the release. */
+    private static ClassFileLocator classesOf(String module) {
+        Path classes = Path.of("..", module, "target", "classes");
+        assertThat(classes).isDirectory();
+        return new ClassFileLocator.ForFolder(classes.toFile());
     }
 
     /** Of all classes of these tests: constants are whole there. */
