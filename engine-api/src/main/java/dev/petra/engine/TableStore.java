@@ -115,6 +115,14 @@ public interface TableStore extends AutoCloseable {
      */
     UnfilteredPartitionIterator scan(DataRange range, ColumnFilter columns);
 
+    /**
+     * Whether all that a {@link #scan} of one range gives is as of one moment, which is before that
+     * returns: an engine whose scans are not cannot answer reads of ranges for another.
+     */
+    default boolean scansAreOfOneMoment() {
+        return false;
+    }
+
     /** The same for whoever reads much once: what readers have in caches stays there. */
     default UnfilteredPartitionIterator scanAside(DataRange range, ColumnFilter columns) {
         return scan(range, columns);

@@ -181,6 +181,13 @@ final class JoinPoints {
                             NODE_ADVICE + "Answer",
                             CFS,
                             CASSANDRA + "db.ReadExecutionController"),
+                    // the same
+                    at(
+                            CASSANDRA + "db.PartitionRangeReadCommand",
+                            "queryStorage",
+                            NODE_ADVICE + "Answer",
+                            CFS,
+                            CASSANDRA + "db.ReadExecutionController"),
                     // last line: NodeHooks.beforeCommitLogMarker();
                     at(
                             CASSANDRA + "db.commitlog.CommitLogSegment",

@@ -16,14 +16,11 @@ import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.Mutation;
 import org.apache.cassandra.db.ReadCommand;
 import org.apache.cassandra.db.ReadExecutionController;
-import org.apache.cassandra.db.SinglePartitionReadCommand;
 import org.apache.cassandra.db.commitlog.CommitLog;
 import org.apache.cassandra.db.commitlog.CommitLogPosition;
 import org.apache.cassandra.db.commitlog.CommitLogSegment;
 import org.apache.cassandra.db.partitions.PartitionUpdate;
-import org.apache.cassandra.db.partitions.SingletonUnfilteredPartitionIterator;
 import org.apache.cassandra.db.partitions.UnfilteredPartitionIterator;
-import org.apache.cassandra.db.rows.UnfilteredRowIterator;
 import org.apache.cassandra.net.MessagingService;
 import org.apache.cassandra.schema.TableId;
 import org.apache.cassandra.schema.TableMetadata;
@@ -188,15 +185,12 @@ public final class DataHooks {
     }
 
     /**
-     * Before a read of one partition looks into memtables and SSTables.
+     * Before a read of one partition or of a range looks into memtables and SSTables.
      *
      * @return what the read is answered with; null if Cassandra is to look there
      */
     public static @Nullable UnfilteredPartitionIterator answer(
-            SinglePartitionReadCommand command,
-            ColumnFamilyStore cfs,
-            ReadExecutionController reading) {
-        UnfilteredRowIterator answer = Shadows.answer(command, cfs, reading);
-        return answer == null ? null : new SingletonUnfilteredPartitionIterator(answer);
+            ReadCommand command, ColumnFamilyStore cfs, ReadExecutionController reading) {
+        return Shadows.answer(command, cfs, reading);
     }
 }

@@ -170,7 +170,7 @@ class RangeAttempt {
 
     /** What the table has. Another in tests. */
     Opening ofTable(PartitionRangeReadCommand whole, ReadExecutionController reading) {
-        return () -> whole.queryStorage(shadow.cfs, reading);
+        return () -> ShadowAnswers.ofTable(shadow.cfs, whole, reading);
     }
 
     /** Opens the partitions of one side. */

@@ -2,11 +2,18 @@
 package dev.petra.cassandra.shadow;
 
 import java.util.concurrent.TimeUnit;
+import org.apache.cassandra.db.ColumnFamilyStore;
+import org.apache.cassandra.db.PartitionRangeReadCommand;
+import org.apache.cassandra.db.ReadCommand;
 import org.apache.cassandra.db.ReadExecutionController;
 import org.apache.cassandra.db.SinglePartitionReadCommand;
+import org.apache.cassandra.db.partitions.AbstractUnfilteredPartitionIterator;
+import org.apache.cassandra.db.partitions.SingletonUnfilteredPartitionIterator;
+import org.apache.cassandra.db.partitions.UnfilteredPartitionIterator;
 import org.apache.cassandra.db.rows.Unfiltered;
 import org.apache.cassandra.db.rows.UnfilteredRowIterator;
 import org.apache.cassandra.db.rows.WrappingUnfilteredRowIterator;
+import org.apache.cassandra.schema.TableMetadata;
 import org.apache.cassandra.tracing.Tracing;
 import org.apache.cassandra.utils.NoSpamLogger;
 import org.jspecify.annotations.Nullable;
@@ -22,7 +29,8 @@ import org.slf4j.LoggerFactory;
  *
  * <ol>
  *   <li>No write of the partition was under way before, as {@link WriteClock} tells, and none has
- *       begun by after: so what had been written is in both sides, and nothing else is in either.
+ *       begun by after (of a range: no write of any): so what had been written is in both sides,
+ *       and nothing else is in either.
  *   <li>Each SSTable that the table had before is accounted for, and by after the copy was told of
  *       no other: of one that was being copied, a part may be in the answer. One of which it is
  *       told later came after the read, for all that anybody can tell.
@@ -33,22 +41,23 @@ import org.slf4j.LoggerFactory;
 final class ShadowAnswers {
     private static final Logger logger = LoggerFactory.getLogger(ShadowAnswers.class);
 
+    /** A read of a range looks for a moment without writes so often. */
+    static final int MAX_ATTEMPTS = 3;
+
+    /** Set where a range of the table itself is read, by a thread that compares. */
+    private static final ThreadLocal<@Nullable Boolean> OF_TABLE = new ThreadLocal<>();
+
     private ShadowAnswers() {}
 
     /**
-     * Answers a read.
+     * Answers a read of one partition.
      *
      * @return null if the table is to answer. What is returned, the caller closes
      */
-    static @Nullable UnfilteredRowIterator answer(
+    static @Nullable UnfilteredPartitionIterator answer(
             Shadow shadow, SinglePartitionReadCommand command, ReadExecutionController reading) {
         ShadowCopy copy = shadow.copy();
-        if (copy == null
-                || shadow.isPromoted()
-                // Which part of an answer was repaired, only SSTables can tell.
-                || reading.isTrackingRepairedStatus()
-                || shadow.leavesAllToTable() != null
-                || !Attempt.isComparable(shadow, command)) return null;
+        if (copy == null || !mayAnswer(shadow, command, reading)) return null;
         int stripe = WriteClock.stripe(command.partitionKey());
         long moment = copy.clock.quietSince(stripe);
         // Before it is found to have all of them.
@@ -58,22 +67,87 @@ final class ShadowAnswers {
         if (rows == null) return null;
         try {
             if (copy.clock.isQuietSince(stripe, moment)
-                    && copy.isCaughtUp()
-                    // It may have caught up again meanwhile.
-                    && copy.arrivals() == arrivals
-                    // Streams bring slices that do not go there, once it is the table.
-                    && !shadow.isPromoted()
-                    && Attempt.isComparable(shadow, command)
-                    && shadow.doubt(copy) == null) {
-                Tracing.trace("The shadow answers");
-                return new Answer(copy, rows);
-            }
+                    && isTheTables(shadow, copy, command, arrivals))
+                return new SingletonUnfilteredPartitionIterator(new Answer(copy, rows));
         } catch (RuntimeException | Error e) {
             rows.close();
             throw e;
         }
         rows.close();
         return null;
+    }
+
+    /**
+     * Answers a read of a range. Which partitions it will be is not known before, so no write of
+     * any may be under way: where there is no such moment, the table answers.
+     *
+     * @return null if the table is to answer. What is returned, the caller closes
+     */
+    static @Nullable UnfilteredPartitionIterator answer(
+            Shadow shadow, PartitionRangeReadCommand command, ReadExecutionController reading) {
+        ShadowCopy copy = shadow.copy();
+        if (copy == null
+                || OF_TABLE.get() != null
+                || !copy.store.scansAreOfOneMoment()
+                || !mayAnswer(shadow, command, reading)) return null;
+        for (int attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
+            long moment = copy.clock.allQuietSince();
+            // As for one partition.
+            long arrivals = copy.arrivals();
+            if (!copy.hasAllSSTables()) return null;
+            if (moment == WriteClock.WRITING) continue;
+            UnfilteredPartitionIterator partitions = scan(copy, command);
+            if (partitions == null) return null;
+            boolean isQuiet;
+            try {
+                isQuiet = copy.clock.isAllQuietSince(moment);
+                if (isQuiet && isTheTables(shadow, copy, command, arrivals))
+                    return new RangeAnswer(copy, partitions);
+            } catch (RuntimeException | Error e) {
+                partitions.close();
+                throw e;
+            }
+            partitions.close();
+            if (isQuiet) return null;
+        }
+        return null;
+    }
+
+    /** Reads a range of a table itself, whatever its shadow answers. The caller closes it. */
+    static UnfilteredPartitionIterator ofTable(
+            ColumnFamilyStore cfs,
+            PartitionRangeReadCommand command,
+            ReadExecutionController reading) {
+        OF_TABLE.set(true);
+        try {
+            return command.queryStorage(cfs, reading);
+        } finally {
+            OF_TABLE.remove();
+        }
+    }
+
+    /** What does not depend on the moment of the read, but may change meanwhile. */
+    private static boolean mayAnswer(
+            Shadow shadow, ReadCommand command, ReadExecutionController reading) {
+        return !shadow.isPromoted()
+                // Which part of an answer was repaired, only SSTables can tell.
+                && !reading.isTrackingRepairedStatus()
+                && shadow.leavesAllToTable() == null
+                && Attempt.isComparable(shadow, command);
+    }
+
+    /** Whether nothing has happened but writes that keeps an answer from being the table's. */
+    private static boolean isTheTables(
+            Shadow shadow, ShadowCopy copy, ReadCommand command, long arrivals) {
+        if (!copy.isCaughtUp()
+                // It may have caught up again meanwhile.
+                || copy.arrivals() != arrivals
+                // Streams bring slices that do not go there, once it is the table.
+                || shadow.isPromoted()
+                || !Attempt.isComparable(shadow, command)
+                || shadow.doubt(copy) != null) return false;
+        Tracing.trace("The shadow answers");
+        return true;
     }
 
     /** From the moment on when this returns, what the iterator gives does not change any more. */
@@ -87,6 +161,21 @@ final class ShadowAnswers {
             return rows;
         } catch (RuntimeException | Error e) {
             if (rows != null) rows.close();
+            failed(copy, e);
+            return null;
+        }
+    }
+
+    /** The same of a range. */
+    private static @Nullable UnfilteredPartitionIterator scan(
+            ShadowCopy copy, PartitionRangeReadCommand command) {
+        UnfilteredPartitionIterator partitions = null;
+        try {
+            partitions = copy.store.scan(command.dataRange(), command.columnFilter());
+            var unused = partitions.hasNext();
+            return partitions;
+        } catch (RuntimeException | Error e) {
+            if (partitions != null) partitions.close();
             failed(copy, e);
             return null;
         }
@@ -126,7 +215,7 @@ final class ShadowAnswers {
             try {
                 return rows.hasNext();
             } catch (RuntimeException | Error e) {
-                throw ended(e);
+                throw ended(copy, e);
             }
         }
 
@@ -135,24 +224,63 @@ final class ShadowAnswers {
             try {
                 return rows.next();
             } catch (RuntimeException | Error e) {
-                throw ended(e);
+                throw ended(copy, e);
+            }
+        }
+    }
+
+    /** The same of a range. */
+    private static final class RangeAnswer extends AbstractUnfilteredPartitionIterator {
+        private final ShadowCopy copy;
+        private final UnfilteredPartitionIterator partitions;
+
+        RangeAnswer(ShadowCopy copy, UnfilteredPartitionIterator partitions) {
+            this.copy = copy;
+            this.partitions = partitions;
+        }
+
+        @Override
+        public TableMetadata metadata() {
+            return partitions.metadata();
+        }
+
+        @Override
+        public boolean hasNext() {
+            try {
+                return partitions.hasNext();
+            } catch (RuntimeException | Error e) {
+                throw ended(copy, e);
             }
         }
 
-        /**
-         * No disk of the table has failed, so this is nothing for disk_failure_policy, for which
-         * Cassandra looks at the causes as well.
-         */
-        private IllegalStateException ended(Throwable failure) {
-            failed(copy, failure);
-            IllegalStateException ended =
-                    new IllegalStateException(
-                            "The shadow of "
-                                    + copy.name
-                                    + " cannot be read to the end of this answer: "
-                                    + failure);
-            ended.addSuppressed(failure);
-            return ended;
+        @Override
+        public UnfilteredRowIterator next() {
+            try {
+                return new Answer(copy, partitions.next());
+            } catch (RuntimeException | Error e) {
+                throw ended(copy, e);
+            }
         }
+
+        @Override
+        public void close() {
+            partitions.close();
+        }
+    }
+
+    /**
+     * No disk of the table has failed, so this is nothing for disk_failure_policy, for which
+     * Cassandra looks at the causes as well.
+     */
+    private static IllegalStateException ended(ShadowCopy copy, Throwable failure) {
+        failed(copy, failure);
+        IllegalStateException ended =
+                new IllegalStateException(
+                        "The shadow of "
+                                + copy.name
+                                + " cannot be read to the end of this answer: "
+                                + failure);
+        ended.addSuppressed(failure);
+        return ended;
     }
 }

@@ -20,12 +20,12 @@ import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.Keyspace;
+import org.apache.cassandra.db.PartitionRangeReadCommand;
 import org.apache.cassandra.db.ReadCommand;
 import org.apache.cassandra.db.ReadExecutionController;
 import org.apache.cassandra.db.SinglePartitionReadCommand;
 import org.apache.cassandra.db.partitions.PartitionUpdate;
 import org.apache.cassandra.db.partitions.UnfilteredPartitionIterator;
-import org.apache.cassandra.db.rows.UnfilteredRowIterator;
 import org.apache.cassandra.exceptions.InvalidRequestException;
 import org.apache.cassandra.schema.SchemaChangeListener;
 import org.apache.cassandra.schema.SchemaConstants;
@@ -419,15 +419,17 @@ public final class Shadows {
      * @return null if the table is to answer
      * @see ShadowAnswers
      */
-    public static @Nullable UnfilteredRowIterator answer(
-            SinglePartitionReadCommand command,
-            ColumnFamilyStore cfs,
-            ReadExecutionController reading) {
+    public static @Nullable UnfilteredPartitionIterator answer(
+            ReadCommand command, ColumnFamilyStore cfs, ReadExecutionController reading) {
         Shadow shadow = find(cfs);
         if (shadow == null || !shadow.factory().answers()) return null;
-        UnfilteredRowIterator answer = null;
+        UnfilteredPartitionIterator answer = null;
         try {
-            answer = ShadowAnswers.answer(shadow, command, reading);
+            answer =
+                    command instanceof PartitionRangeReadCommand range
+                            ? ShadowAnswers.answer(shadow, range, reading)
+                            : ShadowAnswers.answer(
+                                    shadow, (SinglePartitionReadCommand) command, reading);
         } catch (RuntimeException | Error e) {
             ShadowCopy copy = shadow.copy();
             if (copy != null) ShadowAnswers.failed(copy, e);

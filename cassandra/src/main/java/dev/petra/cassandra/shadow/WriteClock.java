@@ -59,6 +59,29 @@ final class WriteClock {
         return moments;
     }
 
+    /**
+     * A moment without any write, for {@link #isAllQuietSince}; or {@link #WRITING}. Of no counter
+     * more have ended than have begun, and none goes back: where the sums are equal, all were.
+     */
+    long allQuietSince() {
+        long done = sum(ended);
+        long all = sum(begun);
+        return done == all ? all : WRITING;
+    }
+
+    /** Whether no write of any partition has begun since then. */
+    boolean isAllQuietSince(long moment) {
+        // What was read comes before this look.
+        VarHandle.acquireFence();
+        return sum(begun) == moment;
+    }
+
+    private static long sum(AtomicLongArray counters) {
+        long sum = 0;
+        for (int stripe = 0; stripe < STRIPES; stripe++) sum += counters.get(stripe);
+        return sum;
+    }
+
     /** Whether no write has begun since then. */
     boolean isQuietSince(int stripe, long moment) {
         // What was read comes before this look.

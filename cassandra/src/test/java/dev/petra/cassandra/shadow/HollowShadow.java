@@ -17,6 +17,8 @@ import org.apache.cassandra.config.GuardrailsOptions;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.Directories;
 import org.apache.cassandra.db.lifecycle.Tracker;
+import org.apache.cassandra.db.partitions.SingletonUnfilteredPartitionIterator;
+import org.apache.cassandra.db.rows.UnfilteredRowIterator;
 import org.apache.cassandra.io.util.File;
 import org.apache.cassandra.metrics.TableMetrics;
 import org.apache.cassandra.schema.TableId;
@@ -87,7 +89,14 @@ final class HollowShadow {
                                 HollowShadow.class.getClassLoader(),
                                 new Class<?>[] {TableStore.class},
                                 (proxy, method, arguments) ->
-                                        method.getName().equals("read") ? reading.read() : null);
+                                        switch (method.getName()) {
+                                            case "read" -> reading.read();
+                                            case "scansAreOfOneMoment" -> true;
+                                            case "scan" ->
+                                                    new SingletonUnfilteredPartitionIterator(
+                                                            (UnfilteredRowIterator) reading.read());
+                                            default -> null;
+                                        });
         ShadowCopy copy =
                 new ShadowCopy(
                         cfs, store, number, new LateWrites(), () -> new LateWrites.Moment(now, 10));

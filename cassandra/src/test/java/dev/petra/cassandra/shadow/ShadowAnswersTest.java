@@ -13,6 +13,7 @@ import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.DecoratedKey;
+import org.apache.cassandra.db.PartitionRangeReadCommand;
 import org.apache.cassandra.db.ReadExecutionController;
 import org.apache.cassandra.db.SinglePartitionReadCommand;
 import org.apache.cassandra.db.Slices;
@@ -22,6 +23,7 @@ import org.apache.cassandra.db.filter.ColumnFilter;
 import org.apache.cassandra.db.lifecycle.Tracker;
 import org.apache.cassandra.db.lifecycle.View;
 import org.apache.cassandra.db.partitions.PartitionUpdate;
+import org.apache.cassandra.db.partitions.UnfilteredPartitionIterator;
 import org.apache.cassandra.db.rows.Unfiltered;
 import org.apache.cassandra.db.rows.UnfilteredRowIterator;
 import org.apache.cassandra.db.rows.WrappingUnfilteredRowIterator;
@@ -37,17 +39,25 @@ import org.apache.cassandra.schema.TableMetadata;
 import org.apache.cassandra.schema.TableMetadataRef;
 import org.apache.cassandra.utils.ByteBufferUtil;
 import org.apache.cassandra.utils.FBUtilities;
+import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.Parameter;
+import org.junit.jupiter.params.ParameterizedClass;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /** When a shadow answers, and when it leaves that to the table, also if it learns late. */
+@ParameterizedClass
+@ValueSource(booleans = {false, true})
 class ShadowAnswersTest {
     private static final TableMetadata TABLE =
             TestTables.table("CREATE TABLE t (p int, c int, v int, PRIMARY KEY (p, c))");
     private static final long NOW = FBUtilities.nowInSeconds();
+
+    /** Whether a range is read, else one partition. */
+    @Parameter boolean isRange;
 
     private final ColumnFamilyStore cfs = Hollow.of(ColumnFamilyStore.class);
     private ReadExecutionController reading = ReadExecutionController.empty();
@@ -141,24 +151,40 @@ class ShadowAnswersTest {
                 new ClusteringIndexSliceFilter(Slices.ALL, false));
     }
 
+    private static PartitionRangeReadCommand range(TableMetadata table) {
+        return PartitionRangeReadCommand.allDataRead(table, NOW);
+    }
+
     private static DecoratedKey key() {
         return TABLE.partitioner.decorateKey(ByteBufferUtil.bytes(1));
     }
 
-    private UnfilteredRowIterator answer() {
-        return ShadowAnswers.answer(shadow, command(TABLE), reading);
+    private @Nullable UnfilteredPartitionIterator answer() {
+        return answer(TABLE);
+    }
+
+    private @Nullable UnfilteredPartitionIterator answer(TableMetadata as) {
+        return isRange
+                ? ShadowAnswers.answer(shadow, range(as), reading)
+                : ShadowAnswers.answer(shadow, command(as), reading);
     }
 
     private boolean isAnswered() {
-        try (UnfilteredRowIterator rows = answer()) {
-            return rows != null;
+        return isAnswered(TABLE);
+    }
+
+    private boolean isAnswered(TableMetadata as) {
+        try (UnfilteredPartitionIterator partitions = answer(as)) {
+            return partitions != null;
         }
     }
 
     @Test
     void theShadowAnswers() {
-        try (UnfilteredRowIterator rows = answer()) {
+        try (UnfilteredPartitionIterator partitions = answer();
+                UnfilteredRowIterator rows = partitions.next()) {
             assertThat(rows).toIterable().hasSize(2);
+            assertThat(partitions.hasNext()).isFalse();
         }
         assertThat(shadow.answers()).isEqualTo("yes");
     }
@@ -180,6 +206,29 @@ class ShadowAnswersTest {
                     if (ends) write.end();
                 };
         assertThat(isAnswered()).isFalse();
+    }
+
+    /** Of another partition: a range may have that, too. */
+    @Test
+    void notWhileAWriteOfAnotherPartitionIsUnderWayIfARangeIsRead() {
+        PartitionUpdate.SimpleBuilder other = PartitionUpdate.simpleBuilder(TABLE, 2);
+        other.row(1).add("v", 7);
+        Doubled write = Doubled.begin(copy, other.build());
+        assertThat(isAnswered()).isEqualTo(!isRange);
+        write.end();
+        assertThat(isAnswered()).isTrue();
+    }
+
+    /** It looks for a moment without one a few times, and then asks the table. */
+    @ParameterizedTest
+    @ValueSource(ints = {1, ShadowAnswers.MAX_ATTEMPTS - 1, ShadowAnswers.MAX_ATTEMPTS})
+    void aRangeIsTriedAgainIfAWriteBegins(int writes) {
+        AtomicInteger left = new AtomicInteger(writes);
+        meanwhile =
+                () -> {
+                    if (left.getAndDecrement() > 0) Doubled.begin(copy, rows()).end();
+                };
+        assertThat(isAnswered()).isEqualTo(isRange && writes < ShadowAnswers.MAX_ATTEMPTS);
     }
 
     @Test
@@ -270,7 +319,7 @@ class ShadowAnswersTest {
     void notWhatIsReadByAnotherFormOfTheTable() {
         TableMetadata former =
                 TestTables.table("CREATE TABLE t (p int, c int, w int, PRIMARY KEY (p, c))");
-        assertThat(ShadowAnswers.answer(shadow, command(former), reading)).isNull();
+        assertThat(isAnswered(former)).isFalse();
     }
 
     @Test
@@ -304,21 +353,22 @@ class ShadowAnswersTest {
         assertThat(isAnswered()).isFalse();
     }
 
-    /** A point read fails here, or not at all. */
+    /** A point read fails here, or not at all. Of a range no row is looked at. */
     @ParameterizedTest
     @ValueSource(ints = {0, 1})
     void theTableAnswersWhereItCannotBeRead(int row) {
-        failing = row;
+        failing = isRange ? 0 : row;
         assertThat(isAnswered()).isFalse();
         assertThat(copy.end()).matches(ShadowStore.End::isFault);
     }
 
     @Test
-    void aFailureBehindTheFirstRowIsNoneOfADiskOfTheTable() {
-        failing = 2;
+    void aFailureInTheMidstIsNoneOfADiskOfTheTable() {
+        failing = isRange ? 1 : 2;
         failure = new FSReadError(new IllegalStateException("gone"), new File("/nowhere"));
-        try (UnfilteredRowIterator rows = answer()) {
-            assertThat(rows.next()).isNotNull();
+        try (UnfilteredPartitionIterator partitions = answer();
+                UnfilteredRowIterator rows = partitions.next()) {
+            if (!isRange) assertThat(rows.next()).isNotNull();
             assertThatThrownBy(rows::hasNext)
                     .isExactlyInstanceOf(IllegalStateException.class)
                     .hasMessageContaining("cannot be read to the end")

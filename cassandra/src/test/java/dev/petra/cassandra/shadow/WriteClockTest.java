@@ -11,6 +11,8 @@ import java.util.concurrent.atomic.AtomicLong;
 import org.apache.cassandra.db.DecoratedKey;
 import org.apache.cassandra.db.marshal.Int32Type;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 class WriteClockTest {
     private static final int STRIPE = 7;
@@ -22,17 +24,22 @@ class WriteClockTest {
         clock.begin(STRIPE);
         assertThat(clock.quietSince(STRIPE)).isEqualTo(WriteClock.WRITING);
         assertThat(clock.quietSince(STRIPE + 1)).isNotEqualTo(WriteClock.WRITING);
+        assertThat(clock.allQuietSince()).isEqualTo(WriteClock.WRITING);
         clock.end(STRIPE);
+        assertThat(clock.isAllQuietSince(clock.allQuietSince())).isTrue();
         assertThat(clock.isQuietSince(STRIPE, clock.quietSince(STRIPE))).isTrue();
     }
 
     @Test
     void aWriteThatBeganSince() {
         long moment = clock.quietSince(STRIPE);
+        long ofAll = clock.allQuietSince();
         clock.begin(STRIPE);
         assertThat(clock.isQuietSince(STRIPE, moment)).isFalse();
+        assertThat(clock.isAllQuietSince(ofAll)).isFalse();
         clock.end(STRIPE);
         assertThat(clock.isQuietSince(STRIPE, moment)).isFalse();
+        assertThat(clock.isAllQuietSince(ofAll)).isFalse();
     }
 
     @Test
@@ -52,22 +59,24 @@ class WriteClockTest {
     /**
      * Two counters, written one after the other: whoever reads both in a quiet time reads the same.
      */
-    @Test
-    void whatIsReadInAQuietTimeIsOfOneMoment() throws InterruptedException {
+    @ParameterizedTest
+    @ValueSource(booleans = {false, true})
+    void whatIsReadInAQuietTimeIsOfOneMoment(boolean all) throws InterruptedException {
         AtomicLong table = new AtomicLong();
         AtomicLong shadow = new AtomicLong();
         AtomicBoolean over = new AtomicBoolean();
         List<Thread> writers = new ArrayList<>();
         for (int i = 0; i < 2; i++) {
+            int stripe = all ? STRIPE + 1_000 * i : STRIPE;
             Thread writer =
                     new Thread(
                             () -> {
                                 while (!over.get()) {
-                                    clock.begin(STRIPE);
+                                    clock.begin(stripe);
                                     table.incrementAndGet();
                                     for (int i1 = 0; i1 < 50; i1++) Thread.onSpinWait();
                                     shadow.incrementAndGet();
-                                    clock.end(STRIPE);
+                                    clock.end(stripe);
                                     for (int pause = 0; pause < 200; pause++) Thread.onSpinWait();
                                 }
                             });
@@ -78,11 +87,13 @@ class WriteClockTest {
         long different = 0;
         long end = System.nanoTime() + 10_000_000_000L;
         while (compared < 2_000 && System.nanoTime() < end) {
-            long moment = clock.quietSince(STRIPE);
+            long moment = all ? clock.allQuietSince() : clock.quietSince(STRIPE);
             if (moment == WriteClock.WRITING) continue;
             long ofTable = table.get();
             long ofShadow = shadow.get();
-            if (!clock.isQuietSince(STRIPE, moment)) continue;
+            boolean isQuiet =
+                    all ? clock.isAllQuietSince(moment) : clock.isQuietSince(STRIPE, moment);
+            if (!isQuiet) continue;
             compared++;
             if (ofTable != ofShadow) different++;
         }

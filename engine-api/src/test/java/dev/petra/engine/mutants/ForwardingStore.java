@@ -61,6 +61,11 @@ class ForwardingStore implements TableStore {
     }
 
     @Override
+    public boolean scansAreOfOneMoment() {
+        return store.scansAreOfOneMoment();
+    }
+
+    @Override
     public boolean hasIndexes() {
         return store.hasIndexes();
     }

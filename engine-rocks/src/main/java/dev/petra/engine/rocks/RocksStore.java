@@ -241,6 +241,12 @@ final class RocksStore implements TableStore, LogSyncer.Log {
         return new RangeScan(context, range, columns, false);
     }
 
+    /** That of its cursor, which is opened first. */
+    @Override
+    public boolean scansAreOfOneMoment() {
+        return true;
+    }
+
     @Override
     public UnfilteredPartitionIterator scanAside(DataRange range, ColumnFilter columns) {
         return new RangeScan(context, range, columns, true);

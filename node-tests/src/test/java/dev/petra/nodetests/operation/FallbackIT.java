@@ -5,8 +5,10 @@ import static dev.petra.nodetests.fixture.CrashPoints.OURS;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import com.datastax.oss.driver.api.core.CqlSession;
+import com.datastax.oss.driver.api.core.cql.BoundStatement;
 import com.datastax.oss.driver.api.core.cql.PreparedStatement;
 import com.datastax.oss.driver.api.core.cql.Row;
+import com.datastax.oss.driver.api.core.cql.SimpleStatement;
 import com.datastax.oss.driver.api.core.servererrors.ReadFailureException;
 import dev.petra.nodetests.fixture.AgentJar;
 import dev.petra.nodetests.fixture.Commands;
@@ -154,6 +156,8 @@ class FallbackIT {
         private final PreparedStatement read;
         private final PreparedStatement backwards;
         private final PreparedStatement one;
+        private final PreparedStatement all;
+        private final PreparedStatement tokens;
         private volatile boolean halted;
         private volatile Throwable failure;
         private final AtomicLong reads = new AtomicLong();
@@ -174,6 +178,12 @@ class FallbackIT {
                     session.prepare(
                             "SELECT c, v FROM " + this.table + " WHERE k = ? ORDER BY c DESC");
             one = session.prepare("SELECT c, v FROM " + this.table + " WHERE k = ? AND c = ?");
+            all = session.prepare("SELECT k, c, v FROM " + this.table);
+            tokens =
+                    session.prepare(
+                            "SELECT k, c, v FROM "
+                                    + this.table
+                                    + " WHERE token(k) >= token(?) AND c < 15 ALLOW FILTERING");
         }
 
         @Override
@@ -218,7 +228,21 @@ class FallbackIT {
             int c = random.nextInt(30);
             Map<Integer, String> found = rows(session.execute(one.bind(key, c)).all());
             assertThat(found.get(c)).isEqualTo(model.get(c));
-            reads.addAndGet(2);
+            // Pages end within partitions, this one among them.
+            int page = 1 + random.nextInt(40);
+            assertThat(ofRange(all.bind().setPageSize(page))).isEqualTo(model);
+            Map<Integer, String> half = new TreeMap<>(model);
+            half.keySet().removeIf(each -> each >= 15);
+            assertThat(ofRange(tokens.bind(key).setPageSize(page))).isEqualTo(half);
+            reads.addAndGet(4);
+        }
+
+        /** What a range has in this client's partition. */
+        private Map<Integer, String> ofRange(BoundStatement range) {
+            return rows(
+                    session.execute(range).all().stream()
+                            .filter(each -> each.getInt("k") == key)
+                            .toList());
         }
 
         private static Map<Integer, String> rows(List<Row> rows) {
@@ -305,13 +329,77 @@ class FallbackIT {
         session.execute("INSERT INTO ks.queued (k, c, v) VALUES (1, 1, 'new')");
         points.awaitHeld();
         assertThat(value("queued", 1, 1)).isEqualTo("new");
+        session.execute("INSERT INTO ks.queued (k, c, v) VALUES (2, 1, 'other')");
+        assertThat(session.execute("SELECT v FROM ks.queued").all())
+                .extracting(row -> row.getString("v"))
+                .containsExactlyInAnyOrder("new", "other");
         session.execute("DELETE FROM ks.queued WHERE k = 1");
         assertThat(value("queued", 1, 1)).isNull();
-        assertThat(leftToTable("queued")).isEqualTo(2);
+        assertThat(session.execute("SELECT v FROM ks.queued").all()).hasSize(1);
+        assertThat(answered("queued")).isEqualTo(1);
         points.release();
         awaitNothingQueued("queued");
         assertThat(value("queued", 1, 1)).isNull();
         assertThat(answered("queued")).isEqualTo(2);
+        assertThat(session.execute("SELECT v FROM ks.queued").all()).hasSize(1);
+        assertThat(answered("queued")).isGreaterThan(2);
+    }
+
+    /** By pages, which begin and end within partitions, with what is filtered behind the read. */
+    @Test
+    void rangesAreAnswered() throws Exception {
+        create("ranges");
+        for (int k = 0; k < 40; k++)
+            for (int c = 0; c < 10; c++)
+                session.execute(
+                        "INSERT INTO ks.ranges (k, c, v) VALUES (?, ?, ?)", k, c, "v" + c % 3);
+        node.nodetool("flush", "ks", "ranges");
+        session.execute("DELETE FROM ks.ranges WHERE k = 1");
+        session.execute("DELETE FROM ks.ranges WHERE k = 2 AND c >= 5");
+        String half = " WHERE token(k) > " + Long.MIN_VALUE / 2 + " AND token(k) <= 0";
+        List<String> queries =
+                List.of(
+                        "SELECT * FROM ks.ranges",
+                        "SELECT DISTINCT k FROM ks.ranges",
+                        "SELECT k, count(*) FROM ks.ranges GROUP BY k",
+                        "SELECT * FROM ks.ranges PER PARTITION LIMIT 3",
+                        "SELECT * FROM ks.ranges LIMIT 77",
+                        "SELECT * FROM ks.ranges WHERE v = 'v1' ALLOW FILTERING",
+                        "SELECT k, c FROM ks.ranges WHERE c > 3 AND c <= 7 ALLOW FILTERING",
+                        "SELECT * FROM ks.ranges" + half);
+        List<List<String>> before = queries.stream().map(FallbackIT::formatted).toList();
+        alter("ranges", "rocks_fallback");
+        awaitAnswering("ranges");
+        TestNode.await(
+                "the shadow to answer all, also what ALTER has flushed",
+                PATIENCE,
+                () -> {
+                    long left = leftToTable("ranges");
+                    formatted("SELECT * FROM ks.ranges");
+                    return leftToTable("ranges") == left;
+                });
+        long answered = answered("ranges");
+        long left = leftToTable("ranges");
+        for (int i = 0; i < queries.size(); i++)
+            assertThat(formatted(queries.get(i))).as(queries.get(i)).isEqualTo(before.get(i));
+        // 370 rows in pages of 7; no write keeps the shadow from any.
+        assertThat(answered("ranges") - answered).isGreaterThan(100);
+        assertThat(leftToTable("ranges")).isEqualTo(left);
+        TestNode.await(
+                "a range that is compared, of the table itself",
+                PATIENCE,
+                () -> {
+                    formatted("SELECT * FROM ks.ranges");
+                    return ShadowTable.row(session, "ranges").getLong("equal") > 0;
+                });
+        assertThat(ShadowTable.row(session, "ranges").getLong("different")).isZero();
+        session.execute("DROP TABLE ks.ranges");
+    }
+
+    private static List<String> formatted(String query) {
+        return session.execute(SimpleStatement.newInstance(query).setPageSize(7)).all().stream()
+                .map(Row::getFormattedContents)
+                .toList();
     }
 
     /** A snapshot has the table alone, whoever answers. */

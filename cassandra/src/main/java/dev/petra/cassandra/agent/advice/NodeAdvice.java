@@ -15,7 +15,6 @@ import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.Mutation;
 import org.apache.cassandra.db.ReadCommand;
 import org.apache.cassandra.db.ReadExecutionController;
-import org.apache.cassandra.db.SinglePartitionReadCommand;
 import org.apache.cassandra.db.commitlog.CommitLogPosition;
 import org.apache.cassandra.db.partitions.UnfilteredPartitionIterator;
 import org.apache.cassandra.dht.Range;
@@ -200,7 +199,7 @@ final class NodeAdvice {
 
         @Advice.OnMethodEnter(skipOn = Advice.OnNonDefaultValue.class)
         static @Nullable UnfilteredPartitionIterator enter(
-                @Advice.This SinglePartitionReadCommand command,
+                @Advice.This ReadCommand command,
                 @Advice.Argument(0) ColumnFamilyStore cfs,
                 @Advice.Argument(1) ReadExecutionController reading) {
             return DataHooks.answer(command, cfs, reading);
