@@ -87,7 +87,6 @@ final class ShadowAnswers {
             Shadow shadow, PartitionRangeReadCommand command, ReadExecutionController reading) {
         ShadowCopy copy = shadow.copy();
         if (copy == null
-                || OF_TABLE.get() != null
                 || !copy.store.scansAreOfOneMoment()
                 || !mayAnswer(shadow, command, reading)) return null;
         for (int attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
@@ -124,6 +123,11 @@ final class ShadowAnswers {
         } finally {
             OF_TABLE.remove();
         }
+    }
+
+    /** Whether this is a read by {@link #ofTable}, which is nobody's to answer. */
+    static boolean isOfTable() {
+        return OF_TABLE.get() != null;
     }
 
     /** What does not depend on the moment of the read, but may change meanwhile. */

@@ -66,7 +66,9 @@ class FallbackIT {
                 Map.of(
                         "rocks_shadow", configuration("rocks", "shadow"),
                         "rocks_fallback", configuration("rocks", "fallback"),
-                        "faulty_fallback", configuration("faulty", "fallback"));
+                        "faulty_fallback", configuration("faulty", "fallback"),
+                        "faulty_compared",
+                                ShadowTable.configuration("faulty", "fallback", "1"));
         node =
                 TestNode.start(
                         directory.resolve("node"),
@@ -687,6 +689,24 @@ class FallbackIT {
         assertThat(ShadowTable.row(session, "wrong").getString("answers"))
                 .isEqualTo("no: it had another answer than the table");
         session.execute("DROP TABLE ks.wrong");
+    }
+
+    /** It is compared with the table itself, not with what the shadow answers for that. */
+    @Test
+    void aRangeThatWasFoundWrongIsAnsweredNoMore() throws Exception {
+        create("wrong_range");
+        session.execute("INSERT INTO ks.wrong_range (k, c, v) VALUES (1, 1, 'v')");
+        alter("wrong_range", "faulty_compared");
+        awaitAnswering("wrong_range");
+        session.execute("DELETE FROM ks.wrong_range WHERE k = 1 AND c = 1");
+        awaitNothingQueued("wrong_range");
+        assertThat(session.execute("SELECT v FROM ks.wrong_range").all()).hasSize(1);
+        TestNode.await(
+                "the range to be compared",
+                PATIENCE,
+                () -> ShadowTable.row(session, "wrong_range").getLong("different") > 0);
+        assertThat(session.execute("SELECT v FROM ks.wrong_range").all()).isEmpty();
+        session.execute("DROP TABLE ks.wrong_range");
     }
 
     /** In the file to which the stop has flushed it, or in one of large values. */
