@@ -205,6 +205,13 @@ class StartupCheckTest {
         Files.createFile(moving.resolve("MOVING"));
         Files.createFile(moving.resolve(StoreGuard.NAME));
         Files.createDirectories(data.resolve("ks/t-5"));
+        Path lost = Files.createDirectories(data.resolve("ks/t-6/rocksdb"));
+        Files.writeString(lost.resolve("LIVE"), "2\n");
+        Files.writeString(lost.resolve("CREATED"), "2\n");
+        Path truncated = Files.createDirectories(data.resolve("ks/t-7/rocksdb"));
+        Files.writeString(truncated.resolve("LIVE"), "3\n");
+        Files.writeString(truncated.resolve("CREATED"), "2\n");
+        Files.createFile(truncated.resolve(StoreGuard.NAME));
         StartupCheck.guardStores(List.of(data));
         StartupCheck.guardStores(List.of(data));
         Path guard = store.resolve(StoreGuard.NAME);
@@ -213,6 +220,8 @@ class StartupCheckTest {
         assertThat(kept.resolve(StoreGuard.NAME)).exists();
         assertThat(moving.resolve(StoreGuard.NAME)).as("a full disk left it").isNotEmptyFile();
         assertThat(data.resolve("ks/t-5")).isEmptyDirectory();
+        assertThat(lost.resolve(StoreGuard.NAME)).as("its generation is missing").exists();
+        assertThat(truncated.resolve(StoreGuard.NAME)).doesNotExist();
 
         File file = new File(guard);
         assertThat(Descriptor.isValidFile(file)).as("stock looks at it").isTrue();

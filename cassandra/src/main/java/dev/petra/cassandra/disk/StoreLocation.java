@@ -40,6 +40,7 @@ import org.slf4j.LoggerFactory;
  * <pre>
  *   &lt;table directory&gt;/rocksdb/LIVE                       the generation that is alive
  *   &lt;table directory&gt;/rocksdb/3/                         that generation: the engine's directory
+ *   &lt;table directory&gt;/rocksdb/CREATED                    that there is one: {@link CreatedMark}
  *   &lt;table directory&gt;/rocksdb/MOVING                     into or out of the engine: {@link MigrationMark}
  *   &lt;table directory&gt;/rocksdb/streams/                   SSTables that are being sent
  *   &lt;table directory&gt;/rocksdb/KEEP                       do not delete: see {@link #KEEP}
@@ -258,7 +259,10 @@ public final class StoreLocation {
      * @throws FSWriteError if it cannot be written or deleted
      */
     public void guardOrUnguard() {
-        if (!generations().isEmpty() || isKept() || isThere(root.resolve(MigrationMark.NAME))) {
+        if (!generations().isEmpty()
+                || isKept()
+                || isThere(root.resolve(MigrationMark.NAME))
+                || mayBeLost()) {
             guard();
             return;
         }
@@ -275,9 +279,21 @@ public final class StoreLocation {
      * before the first generation, and at each start.
      */
     public void mark(TableId id) {
+        StoreMarker.write(disk, marked(), id, root);
+    }
+
+    /**
+     * Whether each of these directories is one that {@link #mark} was called for. Otherwise its
+     * disk was replaced, or could not be written or read, or the data directory is new.
+     */
+    public boolean isMarked(TableId id) {
+        return marked().stream().allMatch(directory -> StoreMarker.isIn(directory, id));
+    }
+
+    private List<Path> marked() {
         List<Path> marked = new ArrayList<>(others);
         if (isOnDiskOfItsOwn()) marked.add(tableDirectory);
-        StoreMarker.write(disk, marked, id, root);
+        return marked;
     }
 
     /** Whether the folder is a link to another disk, or one is mounted there. */
@@ -447,15 +463,66 @@ public final class StoreLocation {
         }
     }
 
+    /**
+     * Says, durably, that a generation has a directory with a store in it, by {@link CreatedMark}.
+     * Does not throw.
+     */
+    public void markCreated(long generation) {
+        CreatedMark.write(disk, root, generation);
+    }
+
+    /**
+     * Whether the directory of the generation that is alive is gone, or empty, as where a disk is
+     * mounted while it is not; the table must not look empty then. Also without LIVE.
+     *
+     * @throws CorruptStoreException if a file that tells is damaged, or the directory is a link to
+     *     nothing
+     * @throws FSReadError if nobody can tell
+     */
+    public boolean isLost() {
+        if (!isThere(root.resolve(CreatedMark.NAME))) return false;
+        OptionalLong live = live();
+        // Where it is there, nothing depends on the file.
+        if (live.isPresent() && hasFiles(generation(live.getAsLong()))) return false;
+        OptionalLong created = CreatedMark.read(root);
+        return created.isPresent()
+                && (live.isPresent()
+                        ? live.equals(created)
+                        : !hasFiles(generation(created.getAsLong())));
+    }
+
+    private static boolean hasFiles(Path directory) {
+        if (!isThere(directory)) return false;
+        try (DirectoryStream<Path> files = Files.newDirectoryStream(directory)) {
+            return files.iterator().hasNext();
+        } catch (DirectoryIteratorException e) {
+            throw new FSReadError(e.getCause(), directory.toString());
+        } catch (IOException e) {
+            throw new FSReadError(e, directory.toString());
+        }
+    }
+
+    /** Damage concerns one table, and must not keep the node from starting. */
+    private boolean mayBeLost() {
+        try {
+            return isLost();
+        } catch (CorruptStoreException e) {
+            return true;
+        }
+    }
+
     /** Where SSTables lie that are being sent; of no worth after a restart. */
     public Path streams() {
         return root.resolve("streams");
     }
 
-    /** Whether a generation that is alive is here. Without LIVE, any generation counts. */
+    /**
+     * Whether a generation that is alive is here, or {@linkplain #isLost was}. Without LIVE, any
+     * generation counts.
+     */
     public boolean holdsData() {
         SortedSet<Long> found = generations();
-        if (found.isEmpty()) return false;
+        if (found.isEmpty()) return isLost();
         OptionalLong live = live();
         return live.isEmpty() || found.last() >= live.getAsLong();
     }
@@ -493,6 +560,8 @@ public final class StoreLocation {
         Files.createDirectories(target.root);
         // What it goes into must be there, whatever crashes, before it leaves where it was.
         disk.syncDirectory(target.tableDirectory);
+        // Nor is it to be missed here then.
+        forgetCreated();
         // The pointer last: a snapshot is whole once it says which generation it holds.
         Files.move(generation(generation), target.generation(generation));
         try {
@@ -502,6 +571,10 @@ public final class StoreLocation {
             throw new IOException(e);
         }
         disk.syncDirectory(root);
+    }
+
+    private void forgetCreated() throws IOException {
+        if (Files.deleteIfExists(root.resolve(CreatedMark.NAME))) disk.syncDirectory(root);
     }
 
     /**
@@ -606,8 +679,8 @@ public final class StoreLocation {
      * Deletes the stores of a table that was dropped or has left its engine. Idempotent, and begun
      * again by the next start after a crash or an error: {@link LivePointer} is moved past the
      * generations before the first file goes, and goes when none of them is left, nor a {@link
-     * StoreMarker}; {@link MigrationMark} goes last. Half a generation is thus never taken for the
-     * table's data.
+     * CreatedMark} or {@link StoreMarker}; {@link MigrationMark} goes last. Half a generation is
+     * thus never taken for the table's data.
      *
      * @throws FSError if something cannot be deleted, or that pointer be moved
      */
@@ -634,7 +707,11 @@ public final class StoreLocation {
             if (Files.isDirectory(generation, LinkOption.NOFOLLOW_LINKS))
                 deleteStore.accept(generation);
         generations.forEach(disk::delete);
-        if (!generations.isEmpty()) syncNames();
+        // Before LIVE: without it, it says that a generation is missing.
+        Path created = root.resolve(CreatedMark.NAME);
+        boolean wasCreated = left.remove(created);
+        disk.delete(created);
+        if (wasCreated || !generations.isEmpty()) syncNames();
         deleteMarkers();
         Path live = root.resolve(LivePointer.NAME);
         Path moving = root.resolve(MigrationMark.NAME);

@@ -76,6 +76,17 @@ public final class StoreMarker {
         return null;
     }
 
+    /** Whether a directory has a marker of this table. False if nobody can tell. */
+    static boolean isIn(Path directory, TableId id) {
+        try {
+            String text = ChecksummedText.read(directory.resolve(NAME), "");
+            return text != null && text.lines().toList().contains(ID + id);
+        } catch (CorruptStoreException | FSError e) {
+            logger.warn("{} cannot be read", directory.resolve(NAME), e);
+            return false;
+        }
+    }
+
     private static String mend(List<Path> tableDirectories) {
         StringBuilder files = new StringBuilder();
         for (Path directory : tableDirectories) files.append(' ').append(directory.resolve(NAME));

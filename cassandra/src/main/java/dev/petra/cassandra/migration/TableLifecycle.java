@@ -253,7 +253,9 @@ public final class TableLifecycle {
         return new IllegalStateException(
                 "There was data of an engine already in "
                         + TableRegistry.directories(cfs)
-                        + ". Move what does not belong there away, "
+                        + ". Move the folder "
+                        + StoreLocation.NAME
+                        + " away that does not belong there, "
                         + StoreMarker.WITH_MARKERS
                         + ": the next start of the node would take it for the table's.");
     }

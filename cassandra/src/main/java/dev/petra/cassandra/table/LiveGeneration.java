@@ -4,6 +4,7 @@ package dev.petra.cassandra.table;
 import dev.petra.cassandra.disk.StoreLocation;
 import dev.petra.cassandra.disk.StoreMarker;
 import dev.petra.engine.CorruptStoreException;
+import java.nio.file.Path;
 import java.util.OptionalLong;
 import java.util.SortedSet;
 import org.apache.cassandra.io.FSError;
@@ -27,6 +28,15 @@ import org.slf4j.LoggerFactory;
  *   LIVE=2, 1/              truncated; 1/ is garbage, deleted when its readers are gone or at start
  *   LIVE=2, 1/, 2/          the first write since
  *   LIVE=2, 2/
+ * </pre>
+ *
+ * <p>What is alive may have no directory yet, as in the second. {@code CREATED} tells that from
+ * one whose directory is gone, which is refused:
+ *
+ * <pre>
+ *   LIVE=2, 1/, 2/, CREATED=1    before the first write is acknowledged
+ *   LIVE=2, 2/, CREATED=2        from then on
+ *   LIVE=2, CREATED=2            lost
  * </pre>
  *
  * <p>A store that is made of a shadow is dead until it is the table's:
@@ -68,11 +78,12 @@ final class LiveGeneration {
                             + " file if it is this table's data, and restart the node.");
         OptionalLong live = place.live();
         SortedSet<Long> found = place.generations();
-        if (live.isEmpty() && !found.isEmpty())
+        if (live.isEmpty() && (!found.isEmpty() || place.isLost()))
             throw new CorruptStoreException(
                     place
                             + " holds the generations "
                             + found
+                            + (found.isEmpty() ? " (its file CREATED says that there was one)" : "")
                             + " but no file LIVE. Create it, with the number of the one"
                             + " that holds the table's data, or with the next number if none does"
                             + " because the table was truncated or migrated out;"
@@ -87,6 +98,32 @@ final class LiveGeneration {
                             + " is the newest. Move away what does not belong there, or correct"
                             + " LIVE.");
         return live;
+    }
+
+    /**
+     * Refuses a generation that is alive and had a directory, which is gone or empty.
+     *
+     * @throws CorruptStoreException if so: the table would look empty
+     * @throws FSReadError if the disk failed
+     */
+    static void requireThere(long live, StoreLocation place) {
+        if (!place.isLost()) return;
+        Path pointer = place.root().resolve("LIVE");
+        throw new CorruptStoreException(
+                "The table's data is missing: "
+                        + pointer
+                        + " says that it is in "
+                        + place.generation(live)
+                        + ", and the file CREATED beside it that it was there, but that directory"
+                        + " is not there or is empty. Stop the node, mount its disk, or put the"
+                        + " directory back as a whole, and start it again. If the data is lost,"
+                        + " restore a snapshot; or begin without that data on this node: while it"
+                        + " is stopped, run 'echo "
+                        + (live + 1)
+                        + " > "
+                        + pointer
+                        + "', start it, and run 'nodetool repair --full' of the table;"
+                        + " docs/operations.md, \"If a generation is missing\", says more.");
     }
 
     /**
@@ -177,7 +214,8 @@ final class LiveGeneration {
     static void endDropped(Generation generation, StoreLocation place) {
         if (generation.number() == 0) return;
         try {
-            if (place.hasGeneration(generation.number())) place.makeLive(generation.number() + 1);
+            if (place.hasGeneration(generation.number()) || place.isLost())
+                place.makeLive(generation.number() + 1);
         } catch (CorruptStoreException | FSError e) {
             logger.error(
                     "{} was dropped, but its file LIVE could not be written. If its files are not"

@@ -68,6 +68,7 @@ final class StoreSnapshot {
             store.checkpoint(target.generation(generation));
             MigrationMark mark = migration.get();
             if (mark != null) target.markMigration(new MigrationMark(mark.configuration(), null));
+            target.markCreated(generation);
             // Last: a snapshot is whole once it says which generation it holds.
             target.makeLive(generation);
         } catch (IOException | FSError e) {

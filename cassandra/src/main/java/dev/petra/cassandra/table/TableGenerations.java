@@ -182,6 +182,7 @@ public final class TableGenerations {
         StoreLocation place = usableDirectory();
         // Before there is anything to miss.
         place.mark(metadata.id);
+        place.markCreated(current.number());
         LiveGeneration.begin(current, place);
     }
 
@@ -203,8 +204,9 @@ public final class TableGenerations {
             OptionalLong found = LiveGeneration.find(directory);
             if (found.isEmpty()) return Generation.empty(this, 1);
             live = found.getAsLong();
-            directory.mark(metadata.id);
             SortedSet<Long> generations = directory.generations();
+            LiveGeneration.requireThere(live, directory);
+            directory.mark(metadata.id);
             for (long garbage : generations.headSet(live)) {
                 logger.warn(
                         "{} is deleted: LIVE says that generation {} is the oldest that is alive,"
@@ -215,9 +217,11 @@ public final class TableGenerations {
                         displayName);
                 discard(garbage);
             }
-            return generations.contains(live)
-                    ? Generation.of(this, live, openStore(directory, live))
-                    : Generation.empty(this, live);
+            if (!generations.contains(live)) return Generation.empty(this, live);
+            Generation opened = Generation.of(this, live, openStore(directory, live));
+            // Of an earlier version, or of a restored snapshot of one.
+            directory.markCreated(live);
+            return opened;
         } catch (RuntimeException | FSError e) {
             return Generation.failed(this, live, e);
         }
@@ -292,6 +296,8 @@ public final class TableGenerations {
             try {
                 store = openStore(place, generation);
                 beforeFirstUse.accept(store);
+                // Last, since from here on it is missed.
+                place.markCreated(generation);
                 return store;
             } catch (RuntimeException | FSError e) {
                 // Nothing was acknowledged yet; half a store would be in the way of the next

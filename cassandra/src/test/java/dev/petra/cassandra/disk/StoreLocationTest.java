@@ -49,6 +49,7 @@ class StoreLocationTest {
         StoreLocation before = new StoreLocation(table, Disk.REAL);
         before.makeLive(1);
         Files.createDirectory(before.generation(1));
+        before.markCreated(1);
         StoreLocation location = new StoreLocation(table, CrashingDisk.at(0));
         assertThatThrownBy(() -> location.moveToSnapshot(1, "dropped"))
                 .isInstanceOf(IOException.class);
@@ -56,6 +57,7 @@ class StoreLocationTest {
         before.moveToSnapshot(1, "dropped");
         assertThat(before.snapshot("dropped").generations()).containsExactly(1L);
         assertThat(before.generations()).isEmpty();
+        assertThat(before.isLost()).isFalse();
     }
 
     /** The same; and each start would leave one more snapshot with nothing in it. */

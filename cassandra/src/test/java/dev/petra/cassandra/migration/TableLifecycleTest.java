@@ -204,10 +204,14 @@ class TableLifecycleTest {
             assertThat(TableLifecycle.next(cfs, engine)).isNull();
             for (int time = 0; time < 2; time++) isInTheWay(engine);
             assertThat(opened).hasValue(1);
+            // As with the whole folder: what is said to be there would be missing.
+            Path created = table.resolve("rocksdb/CREATED");
+            Files.delete(created);
             Files.move(generation, table.resolve("elsewhere"));
             Files.createDirectory(generation);
             for (int time = 0; time < 2; time++) isInTheWay(engine);
             assertThat(opened).hasValue(2);
+            Files.delete(created);
             Files.delete(generation);
             TableLifecycle.prepareArrival(cfs, engine);
             assertThat(opened).hasValue(2);

@@ -85,6 +85,9 @@ final class FileEngine implements StorageEngine {
             throw new IllegalStateException(spec.directory() + " is open");
         try {
             Files.createDirectories(spec.directory());
+            // A store without rows is no empty directory.
+            Path lines = spec.directory().resolve("lines");
+            if (Files.notExists(lines)) Files.createFile(lines);
         } catch (IOException e) {
             throw new UncheckedIOException(e);
         }

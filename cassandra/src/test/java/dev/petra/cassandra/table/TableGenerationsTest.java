@@ -17,6 +17,7 @@ import dev.petra.cassandra.disk.StoreGuard;
 import dev.petra.cassandra.disk.StoreLocation;
 import dev.petra.cassandra.disk.SyncOnlyDisk;
 import dev.petra.cassandra.table.FileEngine.FileStore;
+import dev.petra.engine.CorruptStoreException;
 import dev.petra.engine.FileStatistics;
 import dev.petra.engine.StoreStatistics;
 import dev.petra.engine.TableStore;
@@ -443,6 +444,102 @@ class TableGenerationsTest {
         assertThatThrownBy(() -> read(stores)).isInstanceOf(UnavailableStoreException.class);
         Files.move(temp.resolve("moved"), temp.resolve("disk"));
         assertThat(read(reopen())).containsExactly("a");
+    }
+
+    /** Deleted by hand, or a disk of its own, of which only the place is there. */
+    @ParameterizedTest
+    @ValueSource(booleans = {false, true})
+    void aGenerationThatIsGoneIsNoEmptyTable(boolean isPlaceThere) throws IOException {
+        write(open().current(), "a");
+        Path first = stores().resolve("1");
+        Path away = Files.move(first, temp.resolve("away"));
+        if (isPlaceThere) Files.createDirectory(first);
+        TableGenerations stores = reopen();
+        assertThat(stores.current().isEmpty()).isFalse();
+        assertThatThrownBy(() -> read(stores))
+                .isInstanceOf(UnavailableStoreException.class)
+                .hasMessageContaining("says that it is in " + first)
+                .hasMessageContaining("echo 2 > " + stores().resolve("LIVE"));
+        assertThatThrownBy(() -> write(stores.current(), "b"))
+                .isInstanceOf(UnavailableStoreException.class);
+        assertThat(new StoreLocation(table, Disk.REAL).holdsData()).isTrue();
+        Files.deleteIfExists(first);
+        Files.move(away, first);
+        assertThat(read(reopen())).containsExactly("a");
+
+        Files.move(first, away);
+        Files.delete(stores().resolve("LIVE"));
+        assertThatThrownBy(() -> read(reopen()))
+                .isInstanceOf(UnavailableStoreException.class)
+                .hasMessageContaining("no file LIVE");
+        // As the message says, to begin without that data.
+        Files.writeString(stores().resolve("LIVE"), "2\n");
+        TableGenerations empty = reopen();
+        assertThat(empty.current().failure()).isNull();
+        assertThat(read(empty)).isEmpty();
+        write(empty.current(), "b");
+        assertThat(read(reopen())).containsExactly("b");
+    }
+
+    @Test
+    void truncateMendsATableOfWhichAGenerationIsGone() throws IOException {
+        write(open().current(), "a");
+        Files.move(stores().resolve("1"), temp.resolve("away"));
+        var unused = reopen().successor();
+        TableGenerations stores = reopen();
+        assertThat(stores.current().failure()).isNull();
+        write(stores.current(), "b");
+        assertThat(read(reopen())).containsExactly("b");
+    }
+
+    @Test
+    void dropOfATableOfWhichAGenerationIsGoneLeavesNothing() throws Exception {
+        write(open().current(), "a");
+        Files.move(stores().resolve("1"), temp.resolve("away"));
+        TableGenerations stores = reopen();
+        Generation lost = stores.current();
+        stores.drop();
+        assertThat(new StoreLocation(table, Disk.REAL).holdsData()).isFalse();
+        dispose(stores, lost);
+        assertThat(stores()).doesNotExist();
+    }
+
+    /** What an earlier version has made, or an earlier version's snapshot. */
+    @Test
+    void eachStartSaysThatThereIsAGenerationIfNothingDoes() throws IOException {
+        write(open().current(), "a");
+        Path created = stores().resolve("CREATED");
+        Files.delete(created);
+        assertThat(read(reopen())).containsExactly("a");
+        assertThat(created).content().startsWith("1\n");
+        Files.writeString(created, "damaged");
+        assertThat(read(reopen())).containsExactly("a");
+        assertThat(created).content().startsWith("1\n");
+    }
+
+    @Test
+    void aCrashAtAnyStepOfAFirstWriteLeavesNothingThatIsMissed() throws IOException {
+        int failures = 0;
+        for (int step = 0; step < 16; step++) {
+            table = Files.createDirectory(temp.resolve("created" + step));
+            engine = new FileEngine();
+            engine.failOpen = step % 2 == 0;
+            TableGenerations stores = open(CrashingDisk.at(step / 2));
+            try {
+                write(stores.current(), "a");
+            } catch (FSWriteError | CorruptStoreException e) {
+                failures++;
+            }
+            TableGenerations after = reopen();
+            assertThat(after.current().failure()).describedAs("step %d", step).isNull();
+            // Nor is what comes after TRUNCATE.
+            var unused = after.successor();
+            after = reopen();
+            assertThat(after.current().failure()).describedAs("step %d", step).isNull();
+            write(after.current(), "b");
+            assertThat(read(reopen())).containsExactly("b");
+        }
+        assertThat(failures).isGreaterThan(8);
     }
 
     /** A link to itself stands for a disk that fails: the system says neither yes nor no. */
