@@ -74,7 +74,7 @@ public final class MigrateOut extends Migration {
     /** The last partition that is in live SSTables; null if that is noted. */
     private @Nullable ByteBuffer unnoted;
 
-    /** Whose SSTables the table has lost; what was in them is in the store. */
+    /** How many directories were lost before all that is migrated; the store has what was there. */
     private long unreadable;
 
     /** Whether the disk of the last SSTable became full while it was written: then any will do. */
@@ -94,7 +94,8 @@ public final class MigrateOut extends Migration {
             ColumnFamilyStore cfs, TableGenerations stores, long number, EngineMemtable memtable) {
         super(cfs, stores, number);
         this.memtable = memtable;
-        this.unreadable = unreadableDirectories();
+        // What an earlier process has migrated may be in any that has failed since.
+        this.unreadable = stores.migration().migratedUpTo() == null ? unreadableDirectories() : 0;
     }
 
     @Override

@@ -206,6 +206,8 @@ public final class TableGenerations {
             live = found.getAsLong();
             SortedSet<Long> generations = directory.generations();
             LiveGeneration.requireThere(live, directory);
+            // Before the markers are written that are missing.
+            if (generations.contains(live)) beginAnewIfReplaced(directory);
             directory.mark(metadata.id);
             for (long garbage : generations.headSet(live)) {
                 logger.warn(
@@ -225,6 +227,22 @@ public final class TableGenerations {
         } catch (RuntimeException | FSError e) {
             return Generation.failed(this, live, e);
         }
+    }
+
+    /**
+     * What was migrated out may have been on a disk that was replaced while the node was down. The
+     * store has all of it until the migration is over.
+     */
+    private void beginAnewIfReplaced(StoreLocation directory) {
+        if (migration.migratedUpTo() == null || directory.isMarked(metadata.id)) return;
+        migration.beginAnew();
+        logger.warn(
+                "A data directory has no file {} of table {}: its disk was replaced, or it is new."
+                        + " What was migrated out of the storage engine may be missing there, so"
+                        + " the migration begins anew; the store in {} has all of it",
+                StoreMarker.NAME,
+                displayName,
+                directory);
     }
 
     /** Not here: a store may have thousands of files, and whoever opens the table would wait. */

@@ -124,11 +124,14 @@ public final class TableMigration {
      * not the one under way.
      */
     public boolean beginAnew(long number) {
+        return step(number, this::beginAnew);
+    }
+
+    /** The same of the one that was under way when the table was opened. */
+    void beginAnew() {
         synchronized (stores) {
             MigrationMark now = mark;
-            if (now == null || !isCurrent(number)) return false;
-            note(new MigrationMark(now.configuration(), null));
-            return true;
+            if (now != null) note(new MigrationMark(now.configuration(), null));
         }
     }
 

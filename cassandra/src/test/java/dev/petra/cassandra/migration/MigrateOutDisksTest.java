@@ -259,6 +259,23 @@ class MigrateOutDisksTest {
         assertThat(partitions(last)).containsExactlyInAnyOrderElementsOf(PARTITIONS);
     }
 
+    /** It was not seen, since it had failed when the migration was resumed. */
+    @ParameterizedTest
+    @ValueSource(ints = {1, 2})
+    void whatADiskHadThatIsLostAtAStartGoesToTheOther(int steps) {
+        for (int step = 0; step < steps; step++)
+            assertThat(migration.takeStep()).isEqualTo(Duration.ZERO);
+        lose(directories.get(1));
+        cfs.boundaries = boundaries(disks.subList(0, 1));
+        TableGenerations stores = migration.stores;
+        long number = stores.migration().resume();
+        migration = new MigrateOut(cfs, stores, number, HollowMemtable.of(stores, number));
+        assertThat(migration.takeStep()).isEqualTo(Duration.ZERO);
+        SSTableReader last = cfs.sstables.get(cfs.sstables.size() - 1);
+        assertThat(directory(last)).isEqualTo(directories.get(0));
+        assertThat(partitions(last)).containsExactlyInAnyOrderElementsOf(PARTITIONS);
+    }
+
     /** As Cassandra does, with disk_failure_policy: best_effort. */
     private void lose(Path directory) {
         DisallowedDirectories.maybeMarkUnreadable(new File(directory));

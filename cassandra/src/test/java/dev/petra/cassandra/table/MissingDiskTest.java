@@ -24,6 +24,7 @@ import java.util.List;
 import java.util.stream.Stream;
 import org.apache.cassandra.io.FSError;
 import org.apache.cassandra.schema.TableMetadataRef;
+import org.apache.cassandra.utils.ByteBufferUtil;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -333,6 +334,52 @@ class MissingDiskTest {
                 tables(), id -> false, (keyspace, name) -> false, null, null, Instant.EPOCH);
         assertThat(marker("b")).doesNotExist();
         assertThat(marker("c")).doesNotExist();
+    }
+
+    /** Halfway out of the engine. */
+    private void migrateHalf() {
+        TableGenerations stores = open();
+        write(stores, "x");
+        long out = stores.migration().begin("rocks");
+        stores.migration().migratedUpTo(out, ByteBufferUtil.hexToBytes("01"));
+        assertThat(open().migration().migratedUpTo()).isEqualTo(ByteBufferUtil.hexToBytes("01"));
+    }
+
+    private void replace(String disk) throws IOException {
+        DirectoryTree.delete(disks.resolve(disk));
+        Files.createDirectories(disks.resolve(disk).resolve(DIRECTORY));
+    }
+
+    /** What had been migrated to it was lost: the migration went on, and the store was deleted. */
+    @Test
+    void aMigrationOutBeginsAnewIfADiskWasReplaced() throws IOException {
+        migrateHalf();
+        replace("b");
+        for (int start = 0; start < 2; start++) {
+            TableGenerations stores = open();
+            assertThat(stores.migration().isUnderWay()).isTrue();
+            assertThat(stores.migration().migratedUpTo()).isNull();
+            assertThat(read(stores)).containsExactly("x");
+        }
+        TableGenerations stores = open();
+        long out = stores.migration().resume();
+        stores.migration().migratedUpTo(out, ByteBufferUtil.hexToBytes("02"));
+        assertThat(open().migration().migratedUpTo()).isNotNull();
+    }
+
+    @Test
+    void aCrashAtAnyStepOfAStartWithAReplacedDiskLosesNothing() throws IOException {
+        int crashes = 0;
+        for (int step = 0; step < MOST_STEPS; step++) {
+            mount("replaced" + step);
+            migrateHalf();
+            replace("b");
+            if (open(CrashingDisk.at(step)).failure() != null) crashes++;
+            TableGenerations after = open();
+            assertThat(after.failure()).isNull();
+            assertThat(after.migration().migratedUpTo()).describedAs("step %d", step).isNull();
+        }
+        assertThat(crashes).isBetween(2, MOST_STEPS - 1);
     }
 
     /** A store with data has its markers on disk already when its first generation appears. */
