@@ -32,6 +32,7 @@ public final class Generation {
     private final long number;
     private final CountDownLatch attempted = new CountDownLatch(1);
     private final Estimates estimates = new Estimates(this);
+    private volatile FileStatistics lastFiles = FileStatistics.NONE;
     private volatile Supplier<FileStatistics> files = countedFiles();
 
     private volatile @Nullable TableStore store;
@@ -192,7 +193,8 @@ public final class Generation {
 
     /**
      * What the store's data files hold, as it was at most ten seconds ago, or since {@link
-     * #filesChanged}. To ask the store costs something for each file.
+     * #filesChanged}; while it {@link #isShut}, as it was before. To ask the store costs something
+     * for each file.
      */
     public FileStatistics files() {
         return files.get();
@@ -204,10 +206,13 @@ public final class Generation {
     }
 
     private Supplier<FileStatistics> countedFiles() {
-        return Suppliers.memoizeWithExpiration(
-                () -> measure(TableStore::fileStatistics, FileStatistics.NONE),
-                FILES_SECONDS,
-                TimeUnit.SECONDS);
+        return Suppliers.memoizeWithExpiration(this::countFiles, FILES_SECONDS, TimeUnit.SECONDS);
+    }
+
+    private FileStatistics countFiles() {
+        FileStatistics counted = measure(TableStore::fileStatistics, lastFiles);
+        lastFiles = counted;
+        return counted;
     }
 
     /** What is known of the partitions without reading them all. */

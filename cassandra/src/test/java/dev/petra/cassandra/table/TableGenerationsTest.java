@@ -159,6 +159,9 @@ class TableGenerationsTest {
         generation.statistic(StoreStatistics::estimatedKeys);
         assertThat(engine.measured).isEqualTo(1);
         assertThat(generation.files().files()).isEqualTo(1);
+        engine.isShut = true;
+        generation.filesChanged();
+        assertThat(generation.files().files()).as("as it was before").isEqualTo(1);
     }
 
     /** The log of a store may take long to replay, and the tables behind it would wait for it. */
