@@ -44,7 +44,8 @@ final class ExpiredFiles {
         if (gcBefore == 0) return true;
         // Before it is known what else is as old, and before the purge begins: it takes a while.
         Set<String> whole = new HashSet<>();
-        for (LiveFileMetaData file : windows.expired(files, gcBefore, Long.MAX_VALUE, new long[1]))
+        for (LiveFileMetaData file :
+                windows.expired(files, file -> true, gcBefore, Long.MAX_VALUE, new long[1]))
             if (windows.isWhole(database, file)) whole.add(file.fileName());
         if (whole.isEmpty()) return true;
         Reconciler reconciler = store.reconciler();
@@ -59,7 +60,12 @@ final class ExpiredFiles {
         if (!windows.learn(database, files)) return false;
         long[] lowest = new long[1];
         List<LiveFileMetaData> expired =
-                windows.expired(files, gcBefore, reconciler.maxPurgeable(next), lowest);
+                windows.expired(
+                        files,
+                        file -> whole.contains(file.fileName()),
+                        gcBefore,
+                        reconciler.maxPurgeable(next),
+                        lowest);
         // Of what stays. Writes lower it further, as long as this takes.
         reconciler.lowerMaxPurgeable(next, lowest[0]);
         long before = reconciler.purged();
@@ -68,9 +74,11 @@ final class ExpiredFiles {
         for (LiveFileMetaData file : expired) {
             // Nothing in level 0 goes above a file that stays.
             if (stays && file.level() == 0) break;
-            if (whole.contains(file.fileName())
-                    && drop(database, windows, file, gcBefore, next, restrictions)) gone++;
-            else stays = true;
+            if (drop(database, windows, file, gcBefore, next, restrictions)) gone++;
+            else {
+                stays = true;
+                reconciler.lowerMaxPurgeable(next, windows.lowest(file));
+            }
         }
         if (gone > 0)
             logger.info(

@@ -16,6 +16,7 @@ import java.util.Map;
 import java.util.Objects;
 import java.util.Set;
 import java.util.concurrent.TimeUnit;
+import java.util.function.Predicate;
 import org.jspecify.annotations.Nullable;
 import org.rocksdb.LiveFileMetaData;
 import org.rocksdb.RocksDBException;
@@ -196,17 +197,23 @@ public final class TimeWindows {
      * no entries that might be merged with what an older file has.
      *
      * @param files all of them
+     * @param mayGo false of those that stay for another reason, as one that is damaged
      * @param maxPurgeable the lowest timestamp of what is in no file
      * @param limit set to the lowest timestamp of all that stays, wherever it is
      */
     List<LiveFileMetaData> expired(
-            List<LiveFileMetaData> files, long gcBefore, long maxPurgeable, long[] limit) {
+            List<LiveFileMetaData> files,
+            Predicate<LiveFileMetaData> mayGo,
+            long gcBefore,
+            long maxPurgeable,
+            long[] limit) {
         List<LiveFileMetaData> oldestFirst = Lists.reverse(files);
         Set<LiveFileMetaData> going = new LinkedHashSet<>();
         for (LiveFileMetaData file : oldestFirst)
             if (extent(file).hasEnded(gcBefore)
                     && !file.beingCompacted()
-                    && !remains.contains(file.fileName())) going.add(file);
+                    && !remains.contains(file.fileName())
+                    && mayGo.test(file)) going.add(file);
         // One that stays for another's sake may be what a third has to stay for.
         long before;
         do {
@@ -269,6 +276,11 @@ public final class TimeWindows {
     }
 
     // What files hold
+
+    /** The lowest timestamp in a file. */
+    long lowest(LiveFileMetaData file) {
+        return extent(file).lowest();
+    }
 
     private FileExtent extent(LiveFileMetaData file) {
         return Objects.requireNonNull(extents.get(file.fileName()));

@@ -450,6 +450,33 @@ class TimeWindowsTest {
         assertThat(files()).hasSize(1);
     }
 
+    /** As one that is damaged: it was counted as if it went. */
+    @Test
+    void whatStaysInAFileThatCannotGoCountsToo() throws RocksDBException {
+        open();
+        expired("j", 1, 9);
+        store.flush();
+        expired("k", 1, 10);
+        store.flush();
+        TimeWindows windows = windows();
+        List<LiveFileMetaData> files = files();
+        assertThat(windows.learn(Tables.context(store).database(), files)).isTrue();
+        String damaged = files.get(1).fileName();
+        long now = FBUtilities.nowInSeconds();
+        long[] limit = new long[1];
+        assertThat(windows.expired(files, file -> true, now, Long.MAX_VALUE, limit)).hasSize(2);
+        assertThat(limit).containsExactly(Long.MAX_VALUE);
+        assertThat(
+                        windows.expired(
+                                files,
+                                file -> !file.fileName().equals(damaged),
+                                now,
+                                Long.MAX_VALUE,
+                                limit))
+                .isEmpty();
+        assertThat(limit).containsExactly(9);
+    }
+
     /** Each may take hours, and what hides it was in the second: it showed. */
     @Test
     void whatIsWrittenBetweenTwoDropsCountsToo() throws RocksDBException {
