@@ -30,8 +30,8 @@ import org.slf4j.LoggerFactory;
  *   LIVE=2, 2/
  * </pre>
  *
- * <p>What is alive may have no directory yet, as in the second. {@code CREATED} tells that from
- * one whose directory is gone, which is refused:
+ * <p>What is alive may have no directory yet, as in the second. {@code CREATED} tells that from one
+ * whose directory is gone, which is refused:
  *
  * <pre>
  *   LIVE=2, 1/, 2/, CREATED=1    before the first write is acknowledged

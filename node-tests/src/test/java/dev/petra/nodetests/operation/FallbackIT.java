@@ -67,8 +67,7 @@ class FallbackIT {
                         "rocks_shadow", configuration("rocks", "shadow"),
                         "rocks_fallback", configuration("rocks", "fallback"),
                         "faulty_fallback", configuration("faulty", "fallback"),
-                        "faulty_compared",
-                                ShadowTable.configuration("faulty", "fallback", "1"));
+                        "faulty_compared", ShadowTable.configuration("faulty", "fallback", "1"));
         node =
                 TestNode.start(
                         directory.resolve("node"),
