@@ -9,6 +9,7 @@ import com.datastax.oss.driver.api.core.CqlSession;
 import com.datastax.oss.driver.api.core.DriverException;
 import com.datastax.oss.driver.api.core.cql.PreparedStatement;
 import com.datastax.oss.driver.api.core.cql.Row;
+import com.datastax.oss.driver.api.core.servererrors.InvalidQueryException;
 import com.datastax.oss.driver.api.core.servererrors.TruncateException;
 import dev.petra.nodetests.fixture.CrashPoints;
 import dev.petra.nodetests.fixture.Drawn;
@@ -318,6 +319,12 @@ class PromoteIT {
         session.execute("INSERT INTO ks.queued (k, c, v) VALUES (-1, 1, 'v')");
         crashes.awaitHeld();
         alter("queued", "rocks");
+        // Not on its way either, in which its shadow is not to be another's.
+        for (String back : List.of(SHADOW, FALLBACK))
+            assertThatThrownBy(() -> alter("queued", back))
+                    .isInstanceOf(InvalidQueryException.class)
+                    .hasMessageContaining(
+                            "Shadow of table ks.queued: its data is in a storage engine");
         TimeUnit.SECONDS.sleep(5);
         assertThat(sstables("queued")).isNotEmpty();
         crashes.release();
