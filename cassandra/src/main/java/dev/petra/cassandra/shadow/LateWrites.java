@@ -45,7 +45,9 @@ import org.jspecify.annotations.Nullable;
  *
  * <p>An expiring cell is a deletion of its timestamp: it hides what is older, is a tombstone of the
  * time of its write from its expiry on, and may be purged at once if its grace has passed by then.
- * Deletions of counters hide updates of any timestamp.
+ * Deletions in tables of counters count as newer than any count. That of a counter itself is purged
+ * whatever is in other SSTables, so it is late with any count: what is said above is not true of
+ * it.
  *
  * <p>Thread-safe.
  */
@@ -61,6 +63,15 @@ final class LateWrites {
 
     /** {@link SeenByCompactions#newFrom} of what is not known at all. */
     static final long ALL_NEW = Long.MIN_VALUE;
+
+    /** Of a counter itself: it hides each count, whatever its timestamp. */
+    private static final long COUNTER_DELETED = Long.MAX_VALUE;
+
+    /** Of a count, for that deletion: no other hides it. */
+    private static final long COUNTED = Long.MAX_VALUE - 1;
+
+    /** Of anything else, at most. */
+    private static final long HIGHEST = Long.MAX_VALUE - 2;
 
     private static final long NOTHING_WRITTEN = Long.MAX_VALUE;
     private static final long NOTHING_DELETED = Long.MIN_VALUE;
@@ -204,7 +215,7 @@ final class LateWrites {
         }
     }
 
-    /** The deletion of a counter hides everything, but not nothing. */
+    /** Nothing is hidden by nothing, whatever its deletion. */
     private static boolean isHidden(long lowest, long purgeable) {
         return lowest != NOTHING_WRITTEN && lowest <= purgeable;
     }
@@ -213,7 +224,7 @@ final class LateWrites {
         return "something that was written (timestamp "
                 + written
                 + ") is not newer than a deletion ("
-                + (deletion == Long.MAX_VALUE ? "of a counter" : "timestamp " + deletion)
+                + (deletion >= HIGHEST ? "of a counter" : "timestamp " + deletion)
                 + ") that the table may have purged before";
     }
 
@@ -313,6 +324,10 @@ final class LateWrites {
 
         private void add(Cell<?> cell) {
             written(cell.timestamp());
+            if (isCounter) {
+                counted(cell);
+                return;
+            }
             long time = cell.localDeletionTime();
             if (cell.isTombstone()) deleted(time, cell.timestamp());
             else if (cell.isExpiring())
@@ -320,9 +335,18 @@ final class LateWrites {
                 deleted(Math.max(time - cell.ttl(), time - 1 - grace), cell.timestamp());
         }
 
-        /** The highest timestamp counts as the one before it, which is not that of nothing. */
+        /**
+         * A deleted counter stays deleted, whatever is added later, until that is purged; and
+         * whether it is purged does not depend on that. So no order of the two is a right one, and
+         * what is copied counts as well.
+         */
+        private void counted(Cell<?> cell) {
+            if (cell.isTombstone()) purgeable = COUNTER_DELETED;
+            else lowest = Math.min(lowest, COUNTED);
+        }
+
         private void written(long timestamp) {
-            long counted = Math.min(timestamp, NOTHING_WRITTEN - 1);
+            long counted = Math.min(timestamp, HIGHEST);
             if (counted >= newFrom) lowest = Math.min(lowest, counted);
         }
 
@@ -333,7 +357,8 @@ final class LateWrites {
         }
 
         private void deleted(long time, long timestamp) {
-            long hidden = isCounter ? Long.MAX_VALUE : timestamp;
+            // What a count is merged of has other timestamps than the count.
+            long hidden = isCounter ? HIGHEST : timestamp;
             if (time < stripe.gcBefore) purgeable = Math.max(purgeable, hidden);
             else stripe.add(time, hidden);
         }

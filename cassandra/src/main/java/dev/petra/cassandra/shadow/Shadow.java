@@ -561,7 +561,11 @@ public final class Shadow {
         if (next == null) {
             seen = next = SeenByCompactions.now(cfs);
             // Before it waits, which may be for hours, as well as behind that.
+            Duration before = rest;
             if (!next.isSeenByAll() && nextPlace() == null) {
+                // The compaction itself may take the room, and only until it is over.
+                rest = before;
+                waits = 0;
                 forgetSeen();
                 return Duration.ZERO;
             }

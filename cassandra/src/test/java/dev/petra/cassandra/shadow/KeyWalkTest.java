@@ -97,7 +97,7 @@ class KeyWalkTest {
         return sstable(directory, reference, number, keys, 1);
     }
 
-    /** The same, with this timestamp. */
+    /** The same, with this timestamp, and another that is higher. */
     static SSTableReader sstable(
             Path directory,
             TableMetadataRef reference,
@@ -122,6 +122,10 @@ class KeyWalkTest {
                         TABLE.update(TABLE.metadata().partitionKeyType.getString(key.getKey()))
                                 .at(timestamp)
                                 .row(1)
+                                .set("v", "x")
+                                .end()
+                                .at(Math.max(timestamp, timestamp + 2))
+                                .row(2)
                                 .set("v", "x")
                                 .end()
                                 .build()

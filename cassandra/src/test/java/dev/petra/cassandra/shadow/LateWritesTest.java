@@ -288,7 +288,6 @@ class LateWritesTest {
                 .build();
     }
 
-    /** It hides updates of any timestamp. */
     /** Which is not that of nothing. */
     @Test
     void theHighestTimestampIsOneLikeOthers() {
@@ -314,16 +313,39 @@ class LateWritesTest {
         isLate(true);
     }
 
+    /** Of a row, as any other; but which of its counts are older, their timestamps do not say. */
     @Test
-    void theDeletionOfACounter() {
+    void theDeletionOfARowOfCounters() {
         late.written(count(5), after(0));
-        late.written(
-                COUNTERS.update("k").now(START).at(10).row(1).unset("n").end().build(), after(0));
+        copied(count(5), after(0));
+        late.written(COUNTERS.update("k").now(START).at(10).deletePartition().build(), after(0));
         late.written(count(20), after(GRACE));
         isLate(false);
         late.written(count(20), after(GRACE + 1));
         isLate(true);
         assertThat(late.reason()).contains("of a counter");
+    }
+
+    /** The table may purge it at any time over what is newer, whose timestamp counts for it. */
+    @ParameterizedTest
+    @ValueSource(booleans = {false, true})
+    void theDeletionOfACounterAndACount(boolean isCountFirst) {
+        PartitionUpdate deletion =
+                COUNTERS.update("k").now(START).at(10).row(1).unset("n").end().build();
+        copied(isCountFirst ? count(20) : deletion, after(0));
+        isLate(false);
+        copied(isCountFirst ? deletion : count(20), after(0));
+        isLate(true);
+        assertThat(late.reason()).contains("of a counter");
+    }
+
+    /** As of every table: what was there is hidden on both sides. */
+    @Test
+    void whatIsCopiedOfARowOfCountersAndItsDeletion() {
+        copied(count(5), after(GRACE + 1));
+        copied(COUNTERS.update("k").now(START).at(10).deletePartition().build(), after(GRACE + 1));
+        copied(count(5), after(GRACE + 1));
+        isLate(false);
     }
 
     /** Of many times some are kept: what is late by all of them is late by those. */

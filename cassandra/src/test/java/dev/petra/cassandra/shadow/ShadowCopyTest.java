@@ -879,7 +879,8 @@ class ShadowCopyTest {
         tracker.addInitialSSTables(List.of(old, deleted));
         SeenByCompactions seen = SeenByCompactions.now(cfs);
         LifecycleTransaction compaction = tracker.tryModify(deleted, OperationType.COMPACTION);
-        PartitionUpdate brought = write(2, timestamp);
+        PartitionUpdate brought =
+                PartitionUpdate.merge(List.of(write(2, timestamp), write(3, 100)));
         SSTableReader came = sstableOf(4, false, List.of(brought));
         tracker.addInitialSSTables(List.of(came));
         PartitionUpdate merged = PartitionUpdate.merge(List.of(write(1, 5), brought));

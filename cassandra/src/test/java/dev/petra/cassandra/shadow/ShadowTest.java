@@ -170,9 +170,12 @@ class ShadowTest {
         LifecycleTransaction compaction =
                 cfs.getTracker().tryModify(sstable, OperationType.COMPACTION);
         Shadow shadow = new Shadow(cfs, factory, null);
-        assertThat(shadow.step()).isEqualTo(Duration.ZERO);
-        assertThat(shadow.state())
-                .contains("dropped out, again in 30 s", "are kept free for the table");
+        for (int i = 0; i < 2; i++) {
+            assertThat(shadow.step()).isEqualTo(Duration.ZERO);
+            assertThat(shadow.state())
+                    .contains("dropped out, again in 30 s", "are kept free for the table");
+            Hollow.set(shadow, Shadow.class, "restUntil", System.nanoTime());
+        }
         compaction.close();
         sstable.selfRef().release();
     }
