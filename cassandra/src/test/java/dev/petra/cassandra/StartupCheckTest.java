@@ -212,6 +212,8 @@ class StartupCheckTest {
         Files.writeString(truncated.resolve("LIVE"), "3\n");
         Files.writeString(truncated.resolve("CREATED"), "2\n");
         Files.createFile(truncated.resolve(StoreGuard.NAME));
+        Path unreadable = Files.createDirectories(data.resolve("ks/t-8/rocksdb"));
+        Files.createSymbolicLink(unreadable.resolve("CREATED"), unreadable.resolve("CREATED"));
         StartupCheck.guardStores(List.of(data));
         StartupCheck.guardStores(List.of(data));
         Path guard = store.resolve(StoreGuard.NAME);
@@ -222,6 +224,7 @@ class StartupCheckTest {
         assertThat(data.resolve("ks/t-5")).isEmptyDirectory();
         assertThat(lost.resolve(StoreGuard.NAME)).as("its generation is missing").exists();
         assertThat(truncated.resolve(StoreGuard.NAME)).doesNotExist();
+        assertThat(unreadable.resolve(StoreGuard.NAME)).as("nobody can tell").exists();
 
         File file = new File(guard);
         assertThat(Descriptor.isValidFile(file)).as("stock looks at it").isTrue();

@@ -484,11 +484,23 @@ public final class StoreLocation {
         OptionalLong live = live();
         // Where it is there, nothing depends on the file.
         if (live.isPresent() && hasFiles(generation(live.getAsLong()))) return false;
-        OptionalLong created = CreatedMark.read(root);
+        OptionalLong created = created();
+        // No crash leaves a lower number in LIVE: it was put back from elsewhere, or written by
+        // hand.
         return created.isPresent()
                 && (live.isPresent()
-                        ? live.equals(created)
+                        ? live.getAsLong() <= created.getAsLong()
                         : !hasFiles(generation(created.getAsLong())));
+    }
+
+    /**
+     * What {@link #markCreated} has said last; empty if it was never called.
+     *
+     * @throws CorruptStoreException if the file is damaged
+     * @throws FSReadError if it cannot be read
+     */
+    public OptionalLong created() {
+        return CreatedMark.read(root);
     }
 
     private static boolean hasFiles(Path directory) {
@@ -506,7 +518,7 @@ public final class StoreLocation {
     private boolean mayBeLost() {
         try {
             return isLost();
-        } catch (CorruptStoreException e) {
+        } catch (CorruptStoreException | FSError e) {
             return true;
         }
     }
@@ -522,9 +534,10 @@ public final class StoreLocation {
      */
     public boolean holdsData() {
         SortedSet<Long> found = generations();
-        if (found.isEmpty()) return isLost();
         OptionalLong live = live();
-        return live.isEmpty() || found.last() >= live.getAsLong();
+        // What is below LIVE is garbage.
+        if (!found.isEmpty() && (live.isEmpty() || found.last() >= live.getAsLong())) return true;
+        return isLost();
     }
 
     /**
@@ -565,6 +578,7 @@ public final class StoreLocation {
         // The pointer last: a snapshot is whole once it says which generation it holds.
         Files.move(generation(generation), target.generation(generation));
         try {
+            target.markCreated(generation);
             target.makeLive(generation);
         } catch (FSWriteError e) {
             Files.move(target.generation(generation), generation(generation));

@@ -83,7 +83,7 @@ final class LiveGeneration {
                     place
                             + " holds the generations "
                             + found
-                            + (found.isEmpty() ? " (its file CREATED says that there was one)" : "")
+                            + (found.isEmpty() ? missing(place) : "")
                             + " but no file LIVE. Create it, with the number of the one"
                             + " that holds the table's data, or with the next number if none does"
                             + " because the table was truncated or migrated out;"
@@ -100,6 +100,15 @@ final class LiveGeneration {
         return live;
     }
 
+    private static String missing(StoreLocation place) {
+        long created = place.created().orElse(0);
+        return " (its file CREATED says that there was "
+                + created
+                + ", so the next number is "
+                + (created + 1)
+                + ")";
+    }
+
     /**
      * Refuses a generation that is alive and had a directory, which is gone or empty.
      *
@@ -109,6 +118,7 @@ final class LiveGeneration {
     static void requireThere(long live, StoreLocation place) {
         if (!place.isLost()) return;
         Path pointer = place.root().resolve("LIVE");
+        long next = Math.max(live, place.created().orElse(live)) + 1;
         throw new CorruptStoreException(
                 "The table's data is missing: "
                         + pointer
@@ -119,7 +129,7 @@ final class LiveGeneration {
                         + " directory back as a whole, and start it again. If the data is lost,"
                         + " restore a snapshot; or begin without that data on this node: while it"
                         + " is stopped, run 'echo "
-                        + (live + 1)
+                        + next
                         + " > "
                         + pointer
                         + "', start it, and run 'nodetool repair --full' of the table;"

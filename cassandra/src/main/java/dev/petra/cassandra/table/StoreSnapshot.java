@@ -155,7 +155,8 @@ final class StoreSnapshot {
                 keepInPlace("it is not known which generation is alive");
                 return false;
             }
-            if (place.hasGeneration(generation.number())) {
+            // Of what is lost already there is nothing to keep but an empty directory.
+            if (place.hasGeneration(generation.number()) && !place.isLost()) {
                 createDurably(place.snapshot(tag).parent());
                 place.moveToSnapshot(generation.number(), tag);
                 logger.error(

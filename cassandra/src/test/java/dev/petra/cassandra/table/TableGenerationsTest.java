@@ -474,7 +474,16 @@ class TableGenerationsTest {
         Files.delete(stores().resolve("LIVE"));
         assertThatThrownBy(() -> read(reopen()))
                 .isInstanceOf(UnavailableStoreException.class)
-                .hasMessageContaining("no file LIVE");
+                .hasMessageContaining("there was 1, so the next number is 2) but no file LIVE");
+        // LIVE of a backup, or of whoever wrote it by hand.
+        Files.writeString(stores().resolve("CREATED"), "3\n");
+        for (int live = 1; live <= 3; live++) {
+            Files.writeString(stores().resolve("LIVE"), live + "\n");
+            assertThatThrownBy(() -> read(reopen()))
+                    .isInstanceOf(UnavailableStoreException.class)
+                    .hasMessageContaining("echo 4 > " + stores().resolve("LIVE"));
+        }
+        Files.writeString(stores().resolve("CREATED"), "1\n");
         // As the message says, to begin without that data.
         Files.writeString(stores().resolve("LIVE"), "2\n");
         TableGenerations empty = reopen();
@@ -482,6 +491,32 @@ class TableGenerationsTest {
         assertThat(read(empty)).isEmpty();
         write(empty.current(), "b");
         assertThat(read(reopen())).containsExactly("b");
+    }
+
+    /** Which the start deletes only when it knows what is alive. */
+    @Test
+    void garbageBesideWhatIsGoneIsNotAll() throws IOException {
+        write(open().current(), "a");
+        TableGenerations stores = reopen();
+        stores.successor();
+        write(stores.current(), "b");
+        Files.createDirectories(stores().resolve("1"));
+        Files.move(stores().resolve("2"), temp.resolve("away"));
+        assertThat(new StoreLocation(table, Disk.REAL).holdsData()).isTrue();
+    }
+
+    /** An empty snapshot would be restored as an empty table. */
+    @Test
+    void noSnapshotIsMadeOfThePlaceOfWhatIsGone() throws Exception {
+        write(open().current(), "a");
+        Files.move(stores().resolve("1"), temp.resolve("away"));
+        Files.createDirectory(stores().resolve("1"));
+        TableGenerations stores = reopen();
+        Generation lost = stores.current();
+        stores.keepInsteadOfDeleting(lost, "dropped-1-t");
+        stores.drop();
+        dispose(stores, lost);
+        assertThat(table.resolve("snapshots")).doesNotExist();
     }
 
     @Test
@@ -523,7 +558,7 @@ class TableGenerationsTest {
     @Test
     void aCrashAtAnyStepOfAFirstWriteLeavesNothingThatIsMissed() throws IOException {
         int failures = 0;
-        for (int step = 0; step < 16; step++) {
+        for (int step = 0; step < 24; step++) {
             table = Files.createDirectory(temp.resolve("created" + step));
             engine = new FileEngine();
             engine.failOpen = step % 2 == 0;
@@ -1111,6 +1146,7 @@ class TableGenerationsTest {
         Path snapshot = table.resolve("snapshots/dropped-1-t/rocksdb");
         assertThat(snapshot.resolve("1/lines")).hasContent("a\n");
         assertThat(snapshot.resolve("LIVE")).content().startsWith("1\n");
+        assertThat(snapshot.resolve("CREATED")).content().startsWith("1\n");
     }
 
     @Test

@@ -34,6 +34,7 @@ final class StoreSearch {
     private static final String SHADOW = "rocksdb_shadow";
 
     private static final String LIVE = "LIVE";
+    private static final String CREATED = "CREATED";
 
     /** Files that say that there is data to keep: of a migration, and of a failed snapshot. */
     private static final List<String> MARKS = List.of("MOVING", "KEEP");
@@ -179,7 +180,7 @@ final class StoreSearch {
         return id < 0 ? directory : directory.substring(0, id);
     }
 
-    /** Whether a generation is alive; without a readable LIVE, any may be. */
+    /** Whether a generation is alive, or missing; without a readable LIVE, any may be alive. */
     private static boolean holdsData(Path store) throws IOException {
         if (!isDirectory(store)) return false;
         for (String mark : MARKS) if (isThere(store.resolve(mark))) return true;
@@ -189,7 +190,10 @@ final class StoreSearch {
             if (number.matches("[1-9][0-9]{0,17}")
                     && (live.isEmpty() || Long.parseLong(number) >= live.getAsLong())) return true;
         }
-        return false;
+        // One that had a directory and has none, as where a disk is not mounted.
+        if (!isThere(store.resolve(CREATED))) return false;
+        OptionalLong created = live(store.resolve(CREATED));
+        return live.isEmpty() || created.isEmpty() || live.getAsLong() <= created.getAsLong();
     }
 
     /** Nothing if it is damaged; one that an earlier version wrote has no checksum. */

@@ -792,6 +792,14 @@ final class InstallerTest {
         // Damaged: the checksum is that of 3.
         Files.writeString(table.resolve("rocksdb/LIVE"), "4\ncrc32c=ee2ae5f0\n");
         refuses(cassandra, cassandra::uninstall, "ks.emp");
+        // What is alive is on a disk that is not mounted.
+        Files.writeString(table.resolve("rocksdb/LIVE"), "4\ncrc32c=94472cb5\n");
+        for (String created : new String[] {"4\n", "5\n", "damaged"}) {
+            Files.writeString(table.resolve("rocksdb/CREATED"), created);
+            refuses(cassandra, cassandra::uninstall, "ks.emp");
+        }
+        // The table was truncated.
+        Files.writeString(table.resolve("rocksdb/CREATED"), "3\n");
         // A generation below LIVE is garbage.
         Files.writeString(table.resolve("rocksdb/LIVE"), "4\ncrc32c=94472cb5\n");
         Files.createDirectories(table.resolve("snapshots/dropped-1/rocksdb/3"));
