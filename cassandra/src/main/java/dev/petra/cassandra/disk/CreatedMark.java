@@ -41,16 +41,8 @@ final class CreatedMark {
         Path file = directory.resolve(NAME);
         String text = ChecksummedText.read(file, MEND);
         if (text == null) return OptionalLong.empty();
-        String number = text.strip();
-        if (!number.matches(StoreLocation.GENERATION))
-            throw new CorruptStoreException(
-                    file
-                            + " must hold one number, the newest generation of the table, but holds"
-                            + " '"
-                            + number
-                            + "'. "
-                            + MEND);
-        return OptionalLong.of(Long.parseLong(number));
+        return OptionalLong.of(
+                LivePointer.parse(file, text.strip(), "the newest generation of the table", MEND));
     }
 
     /**

@@ -49,15 +49,28 @@ final class LivePointer {
                             + "' alone: it may be the beginning of another number. "
                             + MEND);
         String number = text.endsWith("\n") ? text.substring(0, text.length() - 1) : text;
+        return OptionalLong.of(
+                parse(file, number, "the generation of the table that is alive", MEND));
+    }
+
+    /**
+     * The number of a generation that a file holds.
+     *
+     * @param meaning of the number
+     * @param mend what an operator is to do if it is none, as a sentence
+     * @throws CorruptStoreException if it is none
+     */
+    static long parse(Path file, String number, String meaning, String mend) {
         if (!number.matches(StoreLocation.GENERATION))
             throw new CorruptStoreException(
                     file
-                            + " must hold one number, the generation of the table that is alive,"
-                            + " but holds '"
+                            + " must hold one number, "
+                            + meaning
+                            + ", but holds '"
                             + number.strip()
                             + "'. "
-                            + MEND);
-        return OptionalLong.of(Long.parseLong(number));
+                            + mend);
+        return Long.parseLong(number);
     }
 
     /**

@@ -3,6 +3,7 @@ package dev.petra.cassandra.disk;
 
 import static java.nio.charset.StandardCharsets.UTF_8;
 
+import com.google.common.collect.Lists;
 import dev.petra.engine.CorruptStoreException;
 import java.io.IOException;
 import java.nio.file.DirectoryIteratorException;
@@ -21,6 +22,7 @@ import java.util.Set;
 import java.util.SortedSet;
 import java.util.TreeSet;
 import java.util.function.Consumer;
+import java.util.function.Function;
 import org.apache.cassandra.db.Directories;
 import org.apache.cassandra.db.DisallowedDirectories;
 import org.apache.cassandra.io.FSError;
@@ -365,16 +367,23 @@ public final class StoreLocation {
 
     /** What is in the folder; nothing if it is not there. */
     private List<Path> entries() {
-        List<Path> found = new ArrayList<>();
-        if (!isThere(root)) return found;
-        try (DirectoryStream<Path> entries = Files.newDirectoryStream(root)) {
-            entries.forEach(found::add);
+        return in(root, new ArrayList<>(), Lists::newArrayList);
+    }
+
+    /**
+     * Asks of what is in a directory; returns {@code none} if it is not there.
+     *
+     * @throws FSReadError if it cannot be read
+     */
+    private static <T> T in(Path directory, T none, Function<DirectoryStream<Path>, T> question) {
+        if (!isThere(directory)) return none;
+        try (DirectoryStream<Path> entries = Files.newDirectoryStream(directory)) {
+            return question.apply(entries);
         } catch (DirectoryIteratorException e) {
-            throw new FSReadError(e.getCause(), root.toString());
+            throw new FSReadError(e.getCause(), directory.toString());
         } catch (IOException e) {
-            throw new FSReadError(e, root.toString());
+            throw new FSReadError(e, directory.toString());
         }
-        return found;
     }
 
     private static boolean isDirectory(Path entry) {
@@ -504,14 +513,7 @@ public final class StoreLocation {
     }
 
     private static boolean hasFiles(Path directory) {
-        if (!isThere(directory)) return false;
-        try (DirectoryStream<Path> files = Files.newDirectoryStream(directory)) {
-            return files.iterator().hasNext();
-        } catch (DirectoryIteratorException e) {
-            throw new FSReadError(e.getCause(), directory.toString());
-        } catch (IOException e) {
-            throw new FSReadError(e, directory.toString());
-        }
+        return in(directory, false, files -> files.iterator().hasNext());
     }
 
     /** Damage concerns one table, and must not keep the node from starting. */

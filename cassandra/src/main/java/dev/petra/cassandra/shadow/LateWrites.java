@@ -346,8 +346,8 @@ final class LateWrites {
         }
 
         private void written(long timestamp) {
-            long counted = Math.min(timestamp, HIGHEST);
-            if (counted >= newFrom) lowest = Math.min(lowest, counted);
+            long bounded = Math.min(timestamp, HIGHEST);
+            if (bounded >= newFrom) lowest = Math.min(lowest, bounded);
         }
 
         private void deleted(DeletionTime deletion) {

@@ -2,6 +2,7 @@
 package dev.petra.cassandra.shadow;
 
 import java.util.concurrent.TimeUnit;
+import java.util.function.Supplier;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.PartitionRangeReadCommand;
 import org.apache.cassandra.db.ReadCommand;
@@ -15,6 +16,7 @@ import org.apache.cassandra.db.rows.UnfilteredRowIterator;
 import org.apache.cassandra.db.rows.WrappingUnfilteredRowIterator;
 import org.apache.cassandra.schema.TableMetadata;
 import org.apache.cassandra.tracing.Tracing;
+import org.apache.cassandra.utils.CloseableIterator;
 import org.apache.cassandra.utils.NoSpamLogger;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
@@ -63,7 +65,7 @@ final class ShadowAnswers {
         // Before it is found to have all of them.
         long arrivals = copy.arrivals();
         if (moment == WriteClock.WRITING || !copy.hasAllSSTables()) return null;
-        UnfilteredRowIterator rows = read(copy, command);
+        UnfilteredRowIterator rows = opened(copy, () -> Attempt.read(copy.store, command));
         if (rows == null) return null;
         try {
             if (copy.clock.isQuietSince(stripe, moment)
@@ -95,7 +97,10 @@ final class ShadowAnswers {
             long arrivals = copy.arrivals();
             if (!copy.hasAllSSTables()) return null;
             if (moment == WriteClock.WRITING) continue;
-            UnfilteredPartitionIterator partitions = scan(copy, command);
+            UnfilteredPartitionIterator partitions =
+                    opened(
+                            copy,
+                            () -> copy.store.scan(command.dataRange(), command.columnFilter()));
             if (partitions == null) return null;
             boolean isQuiet;
             try {
@@ -155,31 +160,16 @@ final class ShadowAnswers {
     }
 
     /** From the moment on when this returns, what the iterator gives does not change any more. */
-    private static @Nullable UnfilteredRowIterator read(
-            ShadowCopy copy, SinglePartitionReadCommand command) {
-        UnfilteredRowIterator rows = null;
+    private static <T extends CloseableIterator<?>> @Nullable T opened(
+            ShadowCopy copy, Supplier<T> opening) {
+        T opened = null;
         try {
-            rows = Attempt.read(copy.store, command);
+            opened = opening.get();
             // A point read fails here, where the table can still answer.
-            var unused = rows.hasNext();
-            return rows;
+            var unused = opened.hasNext();
+            return opened;
         } catch (RuntimeException | Error e) {
-            if (rows != null) rows.close();
-            failed(copy, e);
-            return null;
-        }
-    }
-
-    /** The same of a range. */
-    private static @Nullable UnfilteredPartitionIterator scan(
-            ShadowCopy copy, PartitionRangeReadCommand command) {
-        UnfilteredPartitionIterator partitions = null;
-        try {
-            partitions = copy.store.scan(command.dataRange(), command.columnFilter());
-            var unused = partitions.hasNext();
-            return partitions;
-        } catch (RuntimeException | Error e) {
-            if (partitions != null) partitions.close();
+            if (opened != null) opened.close();
             failed(copy, e);
             return null;
         }

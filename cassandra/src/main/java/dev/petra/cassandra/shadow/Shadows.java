@@ -422,7 +422,8 @@ public final class Shadows {
     public static @Nullable UnfilteredPartitionIterator answer(
             ReadCommand command, ColumnFamilyStore cfs, ReadExecutionController reading) {
         Shadow shadow = find(cfs);
-        if (shadow == null || !shadow.factory().answers() || ShadowAnswers.isOfTable()) return null;
+        if (shadow == null || !shadow.factory().answers()) return null;
+        if (command instanceof PartitionRangeReadCommand && ShadowAnswers.isOfTable()) return null;
         UnfilteredPartitionIterator answer = null;
         try {
             answer =
